@@ -1,0 +1,72 @@
+//! The ordering problem itself, with nothing in it of how the run was recorded.
+//!
+//! Nodes lie on chains (a thread's events, in program order). The question is for an order of all nodes that agrees
+//! with the chains and the edges, keeps the intervals of every exclusion apart, and satisfies one alternative of every
+//! choice. Light needs edges and exclusions only; choices are for methods that know less than which write a read saw.
+
+/// A place on a chain. Nodes of one chain are ordered by `position`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node {
+    pub chain: u32,
+    pub position: u32,
+}
+
+/// `before` is over when `after` begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Edge {
+    pub before: Node,
+    pub after: Node,
+}
+
+/// From `start` to the last of `ends`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// `None`: begins with the run itself, so no other interval of its exclusion comes before it.
+    pub start: Option<Node>,
+    /// At most one per chain, by chain.
+    pub ends: Vec<Node>,
+}
+
+/// Intervals that must not overlap. They stand in the order in which they happened when they were recorded, which is
+/// a hint and not a constraint.
+pub type Exclusion = Vec<Interval>;
+
+/// All edges of at least one alternative hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    pub alternatives: Vec<Vec<Edge>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problem {
+    /// Length of each chain.
+    pub chains: Vec<u32>,
+    pub edges: Vec<Edge>,
+    pub exclusions: Vec<Exclusion>,
+    pub choices: Vec<Choice>,
+}
+
+impl Interval {
+    /// The edges that put `self` before `other`; `None` if nothing comes before `other`.
+    pub(crate) fn before<'a>(&'a self, other: &'a Interval) -> Option<impl Iterator<Item = Edge> + 'a> {
+        let after = other.start?;
+        Some(self.ends.iter().map(move |&before| Edge { before, after }))
+    }
+}
+
+impl Problem {
+    /// Edges that put each exclusion's intervals into the order in which they stand.
+    pub(crate) fn hinted_edges(&self) -> Vec<Edge> {
+        let pairs = self.exclusions.iter().flat_map(|exclusion| exclusion.windows(2));
+        pairs
+            .flat_map(|pair| pair[0].before(&pair[1]).into_iter().flatten())
+            .collect()
+    }
+
+    /// Is anything left to decide? One interval has nothing to keep away from, and the first two may be ordered by
+    /// the first having no beginning.
+    pub(crate) fn is_decided(&self) -> bool {
+        let decided = |e: &Exclusion| e.len() < 2 || (e.len() == 2 && e[0].start.is_none());
+        self.choices.is_empty() && self.exclusions.iter().all(decided)
+    }
+}

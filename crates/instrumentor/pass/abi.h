@@ -1,0 +1,39 @@
+// The C++ side of crates/runtime-abi: what compiled programs know about the runtime.
+//
+// A unit test of the crate reads this file and compares every constant with the Rust definitions, so a change on one
+// side alone does not pass. Keep one constant per line.
+#pragma once
+
+#include <cstdint>
+
+namespace refrain::abi {
+
+constexpr uint32_t Version = 1;
+
+// The chunk word of address p stands at ChunkShadow + (p / ChunkBytes) * 8.
+constexpr uint64_t ChunkShadow = 0x100000000000;
+constexpr uint64_t ChunkBytes = 64;
+
+// Byte offsets in ThreadSlot.
+constexpr unsigned SlotCount = 0;
+constexpr unsigned SlotGate = 8;
+constexpr unsigned SlotExclusive = 16;
+constexpr unsigned SlotSeen = 24;
+constexpr unsigned SlotWindow = 32;
+constexpr unsigned SlotSite = 40;
+
+// The site table: a blob per module in one section, concatenated by the linker.
+constexpr const char *SiteSection = "refrain_sites";
+constexpr const char *SiteMagic = "RFRNSITE";
+constexpr uint32_t SiteVersion = 1;
+constexpr uint32_t SiteHeaderBytes = 32;
+constexpr uint32_t SiteRecordBytes = 16;
+
+enum class SiteKind : uint8_t { Other = 0, Load = 1, Store = 2, Atomic = 3, Range = 4, SyncCall = 5, Loop = 6 };
+
+// Named metadata that says "this module has been through the pass".
+constexpr const char *ModuleMark = "refrain.instrumented";
+// The instrumented clone of f is f.refrain.
+constexpr const char *CloneSuffix = ".refrain";
+
+} // namespace refrain::abi

@@ -1,0 +1,102 @@
+#include "clones.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+using namespace llvm;
+
+namespace refrain {
+
+bool canClone(const Function &F) {
+  if (F.isPresplitCoroutine() || F.getAttributes().hasAttrSomewhere(Attribute::InAlloca) ||
+      F.getAttributes().hasAttrSomewhere(Attribute::Preallocated))
+    return false;
+  for (const BasicBlock &BB : F)
+    if (BB.hasAddressTaken() || isa<CallBrInst>(BB.getTerminator()))
+      return false;
+  return true;
+}
+
+Function *cloneForObservation(Function &F) {
+  ValueToValueMapTy Map;
+  Function *Clone = CloneFunction(&F, Map);
+  std::string Name = (F.getName() + abi::CloneSuffix).str();
+  Clone->setName(Name);
+  Clone->setComdat(nullptr);
+  Clone->setVisibility(GlobalValue::DefaultVisibility);
+  Clone->setDLLStorageClass(GlobalValue::DefaultStorageClass);
+  Clone->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+  // An inline function exists in many modules and the linker keeps one. Its clone must be found under its own name by
+  // the other functions of every module, and be kept once as well. All other clones concern this module alone.
+  if (F.hasLinkOnceODRLinkage() || F.hasWeakODRLinkage()) {
+    Clone->setLinkage(GlobalValue::LinkOnceODRLinkage);
+    Clone->setVisibility(GlobalValue::HiddenVisibility);
+    Clone->setComdat(F.getParent()->getOrInsertComdat(Name));
+  } else {
+    Clone->setLinkage(GlobalValue::InternalLinkage);
+  }
+  Clone->setDSOLocal(true);
+  for (Argument &A : Clone->args()) {
+    // "Nobody else touches this memory" would let accesses move out of their window; other threads do touch it.
+    A.removeAttr(Attribute::NoAlias);
+  }
+  return Clone;
+}
+
+void gatherAllocas(Function &F) {
+  BasicBlock &Entry = F.getEntryBlock();
+  BasicBlock::iterator Top = Entry.getFirstNonPHIOrDbgOrAlloca();
+  if (Top == Entry.end())
+    return;
+  SmallVector<AllocaInst *, 8> Late;
+  for (Instruction &I : make_range(Top, Entry.end()))
+    if (auto *A = dyn_cast<AllocaInst>(&I); A && isa<Constant>(A->getArraySize()) && !A->isUsedWithInAlloca())
+      Late.push_back(A);
+  for (AllocaInst *A : Late)
+    A->moveBefore(Entry, Top);
+}
+
+void dispatch(Function &F, Function &Clone, Runtime &R) {
+  gatherAllocas(F);
+  BasicBlock *Old = &F.getEntryBlock();
+  BasicBlock *Entry = BasicBlock::Create(R.C, "refrain.entry", &F, Old);
+  BasicBlock *Observed = BasicBlock::Create(R.C, "refrain.observed", &F, Old);
+  SmallVector<AllocaInst *, 8> Allocas;
+  for (Instruction &I : *Old)
+    if (auto *A = dyn_cast<AllocaInst>(&I); A && isa<Constant>(A->getArraySize()))
+      Allocas.push_back(A);
+  IRBuilder<> B(Entry);
+  for (AllocaInst *A : Allocas)
+    A->moveBefore(*Entry, Entry->end());
+  if (DISubprogram *S = F.getSubprogram())
+    B.SetCurrentDebugLocation(DILocation::get(R.C, S->getScopeLine(), 0, S));
+  B.CreateCondBr(R.memoryObserved(B), Observed, Old);
+
+  B.SetInsertPoint(Observed);
+  SmallVector<Value *, 8> Arguments;
+  for (Argument &A : F.args())
+    Arguments.push_back(&A);
+  CallInst *Call = B.CreateCall(&Clone, Arguments);
+  Call->setCallingConv(F.getCallingConv());
+  // musttail wants the attributes that decide how arguments travel to be equal, and forwards variable arguments.
+  Call->setTailCallKind(CallInst::TCK_MustTail);
+  AttributeList From = F.getAttributes(), To;
+  static const Attribute::AttrKind Abi[] = {Attribute::StructRet, Attribute::ByVal,     Attribute::InReg,
+                                            Attribute::SwiftSelf, Attribute::SwiftAsync, Attribute::SwiftError,
+                                            Attribute::ByRef,     Attribute::Alignment, Attribute::StackAlignment,
+                                            Attribute::ZExt,      Attribute::SExt,      Attribute::Nest};
+  for (unsigned I = 0; I < Arguments.size(); I++)
+    for (Attribute::AttrKind Kind : Abi)
+      if (Attribute A = From.getParamAttr(I, Kind); A.isValid())
+        To = To.addParamAttribute(R.C, {I}, A);
+  for (Attribute::AttrKind Kind : {Attribute::ZExt, Attribute::SExt, Attribute::InReg})
+    if (From.hasRetAttr(Kind))
+      To = To.addRetAttribute(R.C, Kind);
+  Call->setAttributes(To);
+  if (F.getReturnType()->isVoidTy())
+    B.CreateRetVoid();
+  else
+    B.CreateRet(Call);
+}
+
+} // namespace refrain

@@ -1,0 +1,21 @@
+// Two versions of a function: f as it was, and f.refrain, which observes memory. f chooses at its entry.
+#pragma once
+
+#include "runtime.h"
+
+namespace refrain {
+
+// False where a second copy would not be the same function: blocks whose address is taken (computed goto through a
+// table), unsplit coroutines, inalloca arguments. Such functions are instrumented in place.
+bool canClone(const llvm::Function &F);
+
+// The copy that will be instrumented.
+llvm::Function *cloneForObservation(llvm::Function &F);
+
+// Makes f hand over to its clone when memory is observed.
+void dispatch(llvm::Function &F, llvm::Function &Clone, Runtime &R);
+
+// A group may split the entry block: allocas below the split would become dynamic.
+void gatherAllocas(llvm::Function &F);
+
+} // namespace refrain

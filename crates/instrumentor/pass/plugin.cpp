@@ -1,0 +1,175 @@
+// Entry point: the order of work on a module. Start reading here.
+//
+//   lockset      which globals need no observation at all (whole module)
+//   per function plain f: atomics and synchronisation call sites
+//                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
+//   site table   written and registered last
+#include "accesses.h"
+#include "atomics.h"
+#include "calls.h"
+#include "clones.h"
+#include "groups.h"
+#include "lockset.h"
+#include "loops.h"
+#include "options.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Plugins/PassPlugin.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace refrain {
+namespace {
+
+class Instrumentor {
+public:
+  Instrumentor(Module &M, FunctionAnalysisManager &FAM) : M(M), FAM(FAM), Keep(M), R(M), Sites(M) {}
+
+  void run() {
+    if (Options.Lockset)
+      Keep.ConsistentlyLocked = consistentlyLocked(M);
+    dropMemoryPromises(M);
+    SmallPtrSet<Function *, 4> Resolvers;
+    // Resolvers of ifuncs run before relocation is complete: nothing of ours can be reached yet.
+    for (GlobalIFunc &I : M.ifuncs())
+      if (Function *F = I.getResolverFunction())
+        Resolvers.insert(F);
+    SmallVector<Function *, 64> Work;
+    for (Function &F : M)
+      if (!F.isDeclaration() && !F.hasAvailableExternallyLinkage() && !F.hasFnAttribute(Attribute::Naked) &&
+          !Resolvers.contains(&F))
+        Work.push_back(&F);
+    for (Function *F : Work)
+      function(*F);
+    for (auto [F, Clone] : Clones)
+      dispatch(*F, *Clone, R);
+    for (auto [F, Clone] : Clones)
+      callClones(*Clone);
+    Sites.emit();
+  }
+
+private:
+  bool observesMemory(Function &F) {
+    for (Instruction &I : instructions(F)) {
+      if (plainAccess(I, Keep, R.DL))
+        return true;
+      if (touchesSharedRange(I, Keep))
+        return true;
+    }
+    return hasMemoryCalls(F, Keep);
+  }
+
+  void function(Function &F) {
+    Keep.enter(F);
+    if (observesMemory(F)) {
+      if (canClone(F)) {
+        Function *Clone = cloneForObservation(F);
+        Keep.enter(*Clone);
+        observe(*Clone, /*InPlace=*/false);
+        Clones.push_back({&F, Clone});
+        CloneOf[&F] = Clone;
+      } else {
+        observe(F, /*InPlace=*/true);
+        return;
+      }
+    }
+    order(F);
+  }
+
+  // What is done at every scope: atomics and synchronisation.
+  void order(Function &F) {
+    lowerAtomics(F, Keep, R, Sites);
+    markSyncCalls(F, R, Sites);
+  }
+
+  void observe(Function &F, bool InPlace) {
+    gatherAllocas(F);
+    expandSmallRanges(F, Keep);
+    SmallPtrSet<BasicBlock *, 16> Clean;
+    if (Options.Loops && !InPlace && !F.hasOptNone())
+      Clean = versionLoops(F, FAM, Keep, R, Sites);
+    std::vector<std::vector<Access>> Groups;
+    for (BasicBlock &BB : F)
+      if (!Clean.contains(&BB))
+        for (std::vector<Access> &G : formGroups(BB, Keep, R.DL, Options.Groups))
+          Groups.push_back(std::move(G));
+    IRBuilder<> B(&*F.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
+    if (DISubprogram *S = F.getSubprogram())
+      B.SetCurrentDebugLocation(DILocation::get(R.C, S->getScopeLine(), 0, S));
+    Value *Self = R.self(B);
+    Value *Observed = InPlace ? R.memoryObserved(B) : nullptr;
+    size_t Accesses = 0;
+    lowerRanges(F, Keep, R, Sites, Observed);
+    lowerMemoryCalls(F, Keep, R, Sites, Observed);
+    // Before the groups, whose checks contain atomic loads of our own.
+    order(F);
+    // From the last to the first: a later group's block is cut off before an earlier one is looked at.
+    for (const std::vector<Access> &G : reverse(Groups)) {
+      emitGroup(G, R, Sites, Self, Observed);
+      Accesses += G.size();
+    }
+    if (Options.Stats)
+      errs() << "refrain: " << F.getName() << ": " << Accesses << " accesses in " << Groups.size() << " groups\n";
+  }
+
+  // Inside observed code the choice has been made: call the observed clone of a callee directly.
+  void callClones(Function &F) {
+    for (Instruction &I : instructions(F)) {
+      auto *Call = dyn_cast<CallBase>(&I);
+      Function *Callee = Call ? Call->getCalledFunction() : nullptr;
+      if (!Callee || Callee->isInterposable())
+        continue;
+      if (Function *Clone = CloneOf.lookup(Callee); Clone && Clone->getFunctionType() == Call->getFunctionType())
+        Call->setCalledFunction(Clone);
+    }
+  }
+
+  Module &M;
+  FunctionAnalysisManager &FAM;
+  struct Options Options;
+  Filters Keep;
+  Runtime R;
+  SiteTable Sites;
+  std::vector<std::pair<Function *, Function *>> Clones;
+  DenseMap<Function *, Function *> CloneOf;
+};
+
+struct RefrainPass : PassInfoMixin<RefrainPass> {
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
+    if (M.getNamedMetadata(abi::ModuleMark))
+      return PreservedAnalyses::all();
+    M.getOrInsertNamedMetadata(abi::ModuleMark);
+    auto &FAM = MAM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
+    Instrumentor(M, FAM).run();
+    if (Options().Verify && verifyModule(M, &errs()))
+      report_fatal_error("refrain: the instrumented module is not valid");
+    return PreservedAnalyses::none();
+  }
+  static bool isRequired() { return true; } // also at -O0 and in optnone functions
+};
+
+} // namespace
+} // namespace refrain
+
+extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
+  return {LLVM_PLUGIN_API_VERSION, "refrain", "0.1", [](PassBuilder &PB) {
+            // After simplification and inlining, before vectorisation: redundant accesses are gone, and loops that
+            // are left plain can still be vectorised. Without optimisation coroutines are split late, so we come last.
+            PB.registerOptimizerEarlyEPCallback([](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase) {
+              if (Level != OptimizationLevel::O0)
+                MPM.addPass(refrain::RefrainPass());
+            });
+            PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase) {
+              MPM.addPass(refrain::RefrainPass());
+            });
+            PB.registerPipelineParsingCallback(
+                [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
+                  if (Name != "refrain")
+                    return false;
+                  MPM.addPass(refrain::RefrainPass());
+                  return true;
+                });
+          }};
+}

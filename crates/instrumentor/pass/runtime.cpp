@@ -1,0 +1,135 @@
+#include "runtime.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/MDBuilder.h"
+
+using namespace llvm;
+
+namespace refrain {
+
+Runtime::Runtime(Module &M)
+    : M(M), C(M.getContext()), DL(M.getDataLayout()), Void(Type::getVoidTy(C)), I8(Type::getInt8Ty(C)),
+      I32(Type::getInt32Ty(C)), I64(Type::getInt64Ty(C)), Ptr(PointerType::get(C, 0)) {
+  Self = cast<GlobalVariable>(M.getOrInsertGlobal("__refrain_self", Ptr));
+  Self->setThreadLocalMode(GlobalVariable::InitialExecTLSModel);
+  Memory = cast<GlobalVariable>(M.getOrInsertGlobal("__refrain_memory", I32));
+}
+
+FunctionCallee Runtime::function(const Twine &Name, Type *Result, ArrayRef<Type *> Parameters) {
+  FunctionCallee Callee = M.getOrInsertFunction(Name.str(), FunctionType::get(Result, Parameters, false));
+  if (auto *F = dyn_cast<Function>(Callee.getCallee()))
+    F->setDoesNotThrow();
+  return Callee;
+}
+
+CallInst *Runtime::call(IRBuilder<> &B, const Twine &Name, Type *Result, ArrayRef<Value *> Arguments) {
+  SmallVector<Type *, 4> Parameters;
+  for (Value *A : Arguments)
+    Parameters.push_back(A->getType());
+  CallInst *Call = B.CreateCall(function(Name, Result, Parameters), Arguments);
+  // The x86-64 ABI leaves the upper bits of small integers to the caller by convention; Rust and C callees rely on it.
+  for (unsigned I = 0; I < Arguments.size(); I++)
+    if (Arguments[I]->getType()->isIntegerTy() && Arguments[I]->getType()->getIntegerBitWidth() < 32)
+      Call->addParamAttr(I, Attribute::ZExt);
+  if (Result->isIntegerTy() && Result->getIntegerBitWidth() < 32)
+    Call->addRetAttr(Attribute::ZExt);
+  Call->setDoesNotThrow();
+  return Call;
+}
+
+CallInst *Runtime::callCold(IRBuilder<> &B, const Twine &Name, Type *Result, ArrayRef<Value *> Arguments) {
+  SmallVector<Type *, 4> Parameters;
+  for (Value *A : Arguments)
+    Parameters.push_back(A->getType());
+  std::string ThunkName = (Name + ".cold").str();
+  Function *Thunk = M.getFunction(ThunkName);
+  if (!Thunk) {
+    Thunk = Function::Create(FunctionType::get(Result, Parameters, false), GlobalValue::LinkOnceODRLinkage, ThunkName, M);
+    Thunk->setVisibility(GlobalValue::HiddenVisibility);
+    Thunk->setComdat(M.getOrInsertComdat(ThunkName));
+    Thunk->setCallingConv(CallingConv::PreserveMost);
+    Thunk->addFnAttr(Attribute::NoInline);
+    Thunk->addFnAttr(Attribute::NoUnwind);
+    Thunk->addFnAttr(Attribute::Cold);
+    Thunk->setUWTableKind(UWTableKind::Default);
+    IRBuilder<> T(BasicBlock::Create(C, "entry", Thunk));
+    SmallVector<Value *, 4> Passed;
+    for (Argument &A : Thunk->args())
+      Passed.push_back(&A);
+    CallInst *Inner = call(T, Name, Result, Passed);
+    if (Result->isVoidTy())
+      T.CreateRetVoid();
+    else
+      T.CreateRet(Inner);
+  }
+  CallInst *Call = B.CreateCall(Thunk, Arguments);
+  Call->setCallingConv(CallingConv::PreserveMost);
+  Call->setDoesNotThrow();
+  return Call;
+}
+
+Value *Runtime::self(IRBuilder<> &B) { return B.CreateLoad(Ptr, B.CreateThreadLocalAddress(Self), "refrain.self"); }
+
+Value *Runtime::slotField(IRBuilder<> &B, Value *Slot, unsigned Offset) {
+  return Offset ? B.CreateConstInBoundsGEP1_64(I8, Slot, Offset) : Slot;
+}
+
+void Runtime::storeSite(IRBuilder<> &B, Value *Slot, Constant *Site) {
+  // Volatile, or the store would be dead before a callee declared to touch nothing but its arguments.
+  B.CreateStore(Site, slotField(B, Slot, abi::SlotSite), /*isVolatile=*/true);
+}
+
+Value *Runtime::memoryObserved(IRBuilder<> &B) {
+  return B.CreateICmpNE(B.CreateLoad(I32, Memory), ConstantInt::get(I32, 0), "refrain.observed");
+}
+
+void Runtime::barrier(IRBuilder<> &B) {
+  FunctionType *T = FunctionType::get(Void, false);
+  CallInst *Call = B.CreateCall(T, InlineAsm::get(T, "", "~{memory}", /*hasSideEffects=*/true));
+  Call->setDoesNotThrow();
+}
+
+MDNode *Runtime::likely() const { return MDBuilder(C).createBranchWeights(1 << 20, 1); }
+
+IntegerType *integerFor(const DataLayout &DL, Type *T) {
+  if (T->isAggregateType() || T->isX86_AMXTy() || T->isTargetExtTy())
+    return nullptr;
+  uint64_t Bytes = DL.getTypeStoreSize(T).getFixedValue();
+  if (Bytes != 1 && Bytes != 2 && Bytes != 4 && Bytes != 8)
+    return nullptr;
+  // Integers of odd width are stored zero-extended; vectors of pointers or of odd-width integers have no bitcast.
+  if (!T->isIntegerTy() && !T->isPointerTy() &&
+      (DL.getTypeSizeInBits(T) != 8 * Bytes || T->getScalarType()->isPointerTy()))
+    return nullptr;
+  return IntegerType::get(T->getContext(), 8 * Bytes);
+}
+
+Value *toInteger(IRBuilder<> &B, Value *V, IntegerType *T) {
+  if (V->getType()->isPointerTy())
+    return B.CreatePtrToInt(V, T);
+  if (V->getType()->isIntegerTy())
+    return B.CreateZExt(V, T);
+  return B.CreateBitCast(V, T);
+}
+
+Value *fromInteger(IRBuilder<> &B, Value *V, Type *T) {
+  if (T->isPointerTy())
+    return B.CreateIntToPtr(V, T);
+  if (T->isIntegerTy())
+    return B.CreateTrunc(V, T);
+  return B.CreateBitCast(V, T);
+}
+
+AllocaInst *scratch(Function &F, uint64_t Bytes, const Twine &Name) {
+  Bytes = std::max<uint64_t>(Bytes, 16);
+  BasicBlock &Entry = F.getEntryBlock();
+  for (Instruction &I : Entry)
+    if (auto *A = dyn_cast<AllocaInst>(&I); A && A->hasMetadata("refrain.scratch") && A->getAllocatedType()->isArrayTy() &&
+                                            A->getAllocatedType()->getArrayNumElements() == Bytes && A->getName().starts_with(Name.str()))
+      return A;
+  auto *A = new AllocaInst(ArrayType::get(Type::getInt8Ty(F.getContext()), Bytes), 0, nullptr, Align(16), Name,
+                           Entry.begin());
+  A->setMetadata("refrain.scratch", MDNode::get(F.getContext(), {}));
+  return A;
+}
+
+} // namespace refrain

@@ -1,0 +1,137 @@
+#include "sites.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+
+using namespace llvm;
+
+namespace refrain {
+
+namespace {
+
+void put(std::string &Out, uint64_t Value, unsigned Bytes) {
+  for (unsigned I = 0; I < Bytes; I++)
+    Out.push_back(static_cast<char>(Value >> (8 * I)));
+}
+
+// The optimiser drops locations when it merges instructions. The line just above is then a better answer than none.
+const DILocation *locationNear(const Instruction &I) {
+  for (const Instruction *At = &I; At; At = At->getPrevNode())
+    if (const DILocation *L = At->getDebugLoc().get(); L && L->getLine() != 0)
+      return L;
+  return nullptr;
+}
+
+} // namespace
+
+SiteTable::SiteTable(Module &M) : M(M) {
+  // Records are referred to before the table's size is known.
+  Placeholder = new GlobalVariable(M, Type::getInt8Ty(M.getContext()), true, GlobalValue::ExternalLinkage, nullptr,
+                                   "refrain.sites.placeholder");
+  string("");
+}
+
+uint32_t SiteTable::string(StringRef S) {
+  auto [It, New] = Strings.try_emplace(S, StringBytes.size());
+  if (New) {
+    StringBytes += S.str();
+    StringBytes.push_back('\0');
+  }
+  return It->second;
+}
+
+std::string SiteTable::path(const DIScope *Scope) const {
+  if (!Scope || Scope->getFilename().empty())
+    return M.getSourceFileName();
+  if (sys::path::is_absolute(Scope->getFilename()) || Scope->getDirectory().empty())
+    return Scope->getFilename().str();
+  SmallString<256> Path(Scope->getDirectory());
+  sys::path::append(Path, Scope->getFilename());
+  return std::string(Path);
+}
+
+Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Bytes) {
+  const Function *F = I.getFunction();
+  StringRef Name = F->getName();
+  Name.consume_back(abi::CloneSuffix);
+  const DISubprogram *Home = F->getSubprogram();
+  const DIScope *Scope = Home;
+  uint32_t Line = Home ? Home->getLine() : 0, Column = 0;
+  if (const DILocation *L = locationNear(I)) {
+    Line = L->getLine();
+    Column = L->getColumn();
+    Scope = L->getScope();
+    if (L->getInlinedAt()) {
+      // The reader wants the function that was written at this line, not the one it was inlined into.
+      const DISubprogram *Inlined = L->getScope()->getSubprogram();
+      Name = Inlined->getLinkageName().empty() ? Inlined->getName() : Inlined->getLinkageName();
+    }
+  }
+  uint32_t Size = Bytes ? Log2_64_Ceil(Bytes) : 0;
+  Key K = {Line, std::min<uint32_t>(Column, 0xffff) | static_cast<uint32_t>(Kind) << 16 | Size << 24,
+           string(path(Scope)), string(Name)};
+  auto [It, New] = Index.try_emplace(K, Records.size());
+  if (New)
+    Records.push_back(K);
+  uint64_t Offset = abi::SiteHeaderBytes + uint64_t(It->second) * abi::SiteRecordBytes;
+  return ConstantExpr::getGetElementPtr(Type::getInt8Ty(M.getContext()), Placeholder,
+                                        ConstantInt::get(Type::getInt64Ty(M.getContext()), Offset));
+}
+
+void SiteTable::emit() {
+  if (Records.empty()) {
+    Placeholder->eraseFromParent();
+    return;
+  }
+  uint64_t Total = alignTo(abi::SiteHeaderBytes + Records.size() * abi::SiteRecordBytes + StringBytes.size(), 16);
+  std::string Blob = abi::SiteMagic;
+  put(Blob, abi::SiteVersion, 4);
+  put(Blob, Records.size(), 4);
+  put(Blob, StringBytes.size(), 4);
+  put(Blob, Total, 4);
+  put(Blob, 0, 8);
+  for (const Key &K : Records)
+    for (uint32_t Word : K)
+      put(Blob, Word, 4);
+  Blob += StringBytes;
+  Blob.resize(Total, '\0');
+
+  Constant *Data = ConstantDataArray::getString(M.getContext(), Blob, /*AddNull=*/false);
+  auto *Table = new GlobalVariable(M, Data->getType(), true, GlobalValue::PrivateLinkage, Data, "refrain.sites");
+  Table->setSection(abi::SiteSection);
+  Table->setAlignment(Align(16));
+  // llvm.used sets SHF_GNU_RETAIN: --gc-sections must not leave the bounds symbols without a section.
+  appendToUsed(M, {Table});
+  Placeholder->replaceAllUsesWith(Table);
+  Placeholder->eraseFromParent();
+  emitRegistration();
+}
+
+// Every module carries the constructor; the comdat leaves one per executable or shared library, and the hidden bounds
+// symbols are those of the same object.
+void SiteTable::emitRegistration() {
+  LLVMContext &C = M.getContext();
+  Type *Void = Type::getVoidTy(C), *Ptr = PointerType::get(C, 0), *I8 = Type::getInt8Ty(C), *I32 = Type::getInt32Ty(C);
+  auto Bound = [&](StringRef Prefix) {
+    auto *G = cast<GlobalVariable>(M.getOrInsertGlobal((Prefix + abi::SiteSection).str(), I8));
+    G->setVisibility(GlobalValue::HiddenVisibility);
+    return G;
+  };
+  const char *Name = "__refrain_register_sites";
+  Function *F = Function::Create(FunctionType::get(Void, false), GlobalValue::LinkOnceODRLinkage, Name, M);
+  F->setVisibility(GlobalValue::HiddenVisibility);
+  F->setComdat(M.getOrInsertComdat(Name));
+  F->addFnAttr(Attribute::NoUnwind);
+  F->setUWTableKind(UWTableKind::Default);
+  IRBuilder<> B(BasicBlock::Create(C, "entry", F));
+  FunctionCallee Register = M.getOrInsertFunction("__refrain_register", Void, Ptr, Ptr, I32);
+  B.CreateCall(Register, {Bound("__start_"), Bound("__stop_"), ConstantInt::get(I32, abi::Version)});
+  B.CreateRetVoid();
+  // 101 is the first priority that is not reserved to the implementation: before any of the program's constructors.
+  appendToGlobalCtors(M, F, 101, F);
+}
+
+} // namespace refrain

@@ -1,0 +1,182 @@
+//! Recording until something fails: attempt after attempt into one directory, and only the failing one is kept.
+use crate::Error;
+use crate::Result;
+use crate::output::PassTo;
+use crate::record::Recording;
+use crate::record::Show;
+use crate::sys;
+use run_store::Outcome;
+use run_store::RunDirectory;
+use run_store::RunMeta;
+use run_store::Store;
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempts {
+    Once,
+    /// Until a run fails, but not more often than this.
+    UntilFailure {
+        at_most: Option<u64>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    Always,
+    OnFailure,
+}
+
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    pub recording: Recording,
+    /// The run directory; otherwise the store chooses one.
+    pub output: Option<PathBuf>,
+    /// Seed of the first attempt; each further one takes the next number.
+    pub chaos_seed: Option<u64>,
+    pub attempts: Attempts,
+    pub keep: Keep,
+}
+
+/// Reported after every attempt that did not fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    pub attempts: u64,
+    pub elapsed: Duration,
+}
+
+#[derive(Debug)]
+pub struct Recorded {
+    /// `None` when nothing was kept.
+    pub run: Option<RunDirectory>,
+    pub meta: RunMeta,
+    pub attempts: u64,
+    pub elapsed: Duration,
+    /// The signal that ended the campaign before a run failed.
+    pub interrupted: Option<i32>,
+    /// The run is kept, but `latest` could not be made to mean it.
+    pub latest_failed: Option<run_store::Error>,
+}
+
+impl Recorded {
+    pub fn outcome(&self) -> Outcome {
+        self.meta
+            .ending
+            .as_ref()
+            .map_or(Outcome::Exited(0), |ending| ending.outcome)
+    }
+}
+
+impl Campaign {
+    pub fn run(&self, store: &Store, mut progress: impl FnMut(Progress)) -> Result<Recorded> {
+        let mut meta = self.recording.describe()?;
+        let run = match &self.output {
+            Some(path) => Store::create_at(path)?,
+            None => store.create(&self.recording.command[0])?,
+        };
+        sys::catch_signals();
+        match self.repeat(&run, &mut meta, &mut progress) {
+            Ok(recorded) => self.conclude(store, run, recorded, meta),
+            Err(error) => {
+                // The first error is the one to report; what is left behind is at worst an empty directory.
+                let _ = run.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs the program until the campaign is over. The last attempt is in the directory.
+    fn repeat(&self, run: &RunDirectory, meta: &mut RunMeta, progress: &mut dyn FnMut(Progress)) -> Result<Repeated> {
+        let started = Instant::now();
+        let mut attempts = 0;
+        let show = if self.attempts == Attempts::Once {
+            Show::Output
+        } else {
+            Show::Nothing
+        };
+        loop {
+            let seed = self.chaos_seed.map(|seed| seed.wrapping_add(attempts).max(1));
+            self.recording.attempt(run, meta, seed, show)?;
+            attempts += 1;
+            let outcome = meta.ending.as_ref().map(|ending| ending.outcome);
+            let failed = outcome.is_some_and(Outcome::is_failure);
+            let elapsed = started.elapsed();
+            let done = |kept, interrupted| {
+                Ok(Repeated {
+                    attempts,
+                    elapsed,
+                    kept,
+                    interrupted,
+                })
+            };
+            let Attempts::UntilFailure { at_most } = self.attempts else {
+                return done(failed || self.keep == Keep::Always, None);
+            };
+            if let Some(signal) = sys::caught_signal() {
+                return done(false, Some(signal));
+            }
+            if failed {
+                show_output(run)?;
+                return done(true, None);
+            }
+            progress(Progress { attempts, elapsed });
+            if at_most.is_some_and(|most| attempts >= most) {
+                return done(false, None);
+            }
+            run.clear()?;
+        }
+    }
+
+    fn conclude(&self, store: &Store, run: RunDirectory, repeated: Repeated, mut meta: RunMeta) -> Result<Recorded> {
+        let Repeated {
+            attempts,
+            elapsed,
+            kept,
+            interrupted,
+        } = repeated;
+        let mut latest_failed = None;
+        let run = if kept {
+            self.recording.seal(&run, &mut meta)?;
+            latest_failed = store.set_latest(&run).err();
+            Some(run)
+        } else {
+            run.remove().map_err(Error::Store)?;
+            None
+        };
+        Ok(Recorded {
+            run,
+            meta,
+            attempts,
+            elapsed,
+            interrupted,
+            latest_failed,
+        })
+    }
+}
+
+struct Repeated {
+    attempts: u64,
+    elapsed: Duration,
+    kept: bool,
+    interrupted: Option<i32>,
+}
+
+/// Prints what the failing attempt printed; that of the others was not shown.
+fn show_output(run: &RunDirectory) -> Result<()> {
+    for (name, mut pass) in [("stdout", PassTo::Stdout), ("stderr", PassTo::Stderr)] {
+        let path = run.file(name);
+        let failed = |e| Error::Store(run_store::Error::io("read", &path, e));
+        let mut file = File::open(&path).map_err(failed)?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut buffer).map_err(failed)? {
+                0 => break,
+                bytes => pass.write(&buffer[..bytes]),
+            }
+        }
+    }
+    Ok(())
+}

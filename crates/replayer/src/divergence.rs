@@ -1,0 +1,221 @@
+//! A replay that went another way: where, what was expected, what happened, and what everybody else was doing.
+use crate::describe;
+use crate::describe::push;
+use crate::loaded::LoadedRun;
+use crate::supervise::End;
+use crate::supervise::Observed;
+use crate::verify::Check;
+use run_model::Access;
+use run_model::Kind;
+use run_model::Op;
+use run_model::Record;
+use run_model::SiteId;
+use run_store::DivergenceReport;
+use run_store::SlotSnapshot;
+use run_store::ThreadState;
+use runtime_abi::divergence;
+use serde::Serialize;
+
+/// Records shown before and after the place of the divergence.
+const AROUND: usize = 3;
+/// Threads whose state is shown one by one.
+const THREADS_SHOWN: usize = 32;
+
+/// The report, for people (`Display`) and for programs (serde).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Divergence {
+    /// What kind of difference, in words.
+    pub what: String,
+    pub thread: Option<u32>,
+    pub event: Option<u64>,
+    pub expected: Option<String>,
+    pub actual: Option<String>,
+    /// The thread's records around the event, those that differ marked with `-` and `+`.
+    pub around: Vec<String>,
+    /// Where every thread was at the end.
+    pub threads: Vec<String>,
+    /// The command that shows more.
+    pub more: String,
+}
+
+/// Explains a replay that did not end as recorded.
+pub fn explain(loaded: &LoadedRun, observed: &Observed, checks: &[Check]) -> Divergence {
+    match observed.end {
+        End::Diverged(report) => from_report(loaded, observed, &report),
+        End::Stuck => {
+            let what = "no thread moved any more, and none of them is at the end of its log".to_owned();
+            without_place(loaded, observed, what)
+        }
+        End::Program(_) | End::AllStopped => {
+            let failed: Vec<&str> = checks
+                .iter()
+                .filter(|check| !check.passed)
+                .map(|check| check.name)
+                .collect();
+            let what = format!("the program ran to its end, but differs in: {}", failed.join(", "));
+            let mut explained = without_place(loaded, observed, what);
+            if let Some(thread) = first_short_thread(loaded, observed) {
+                let event = observed.slots.get(thread as usize).map_or(0, |slot| slot.count);
+                explained.around = around(loaded, thread, event, None);
+                explained.more = more(loaded, thread, event);
+                (explained.thread, explained.event) = (Some(thread), Some(event));
+            }
+            explained
+        }
+    }
+}
+
+fn from_report(loaded: &LoadedRun, observed: &Observed, report: &DivergenceReport) -> Divergence {
+    let (thread, event) = (report.thread, report.event);
+    let expected = record_at(loaded, thread, event);
+    let actual = actual(loaded, report);
+    let what = match report.kind {
+        divergence::OPERATION => "it did something else than recorded".to_owned(),
+        divergence::STUCK => format!(
+            "it waits for thread {} to complete {} events, which can never happen",
+            report.other_thread, report.other_count
+        ),
+        divergence::SHORT => "it ended before all its recorded events were done".to_owned(),
+        divergence::VALUE => format!("it read {:#x}, recorded was {:#x}", report.value, report.other_count),
+        divergence::THREAD => "it created a thread that the recording does not have".to_owned(),
+        divergence::RESULT => {
+            format!(
+                "an operation returned {}, recorded was {}",
+                report.value as i64, report.other_count as i64
+            )
+        }
+        other => format!("it differs in a way this build has no word for ({other})"),
+    };
+    let shown_actual = (report.kind == divergence::OPERATION).then_some(actual.as_str());
+    Divergence {
+        what,
+        thread: Some(thread),
+        event: Some(event),
+        expected: expected.map(|record| describe::record(record, &loaded.sites)),
+        around: around(loaded, thread, event, shown_actual),
+        actual: Some(actual),
+        threads: threads(loaded, observed),
+        more: more(loaded, thread, event),
+    }
+}
+
+fn without_place(loaded: &LoadedRun, observed: &Observed, what: String) -> Divergence {
+    Divergence {
+        what,
+        thread: None,
+        event: None,
+        expected: None,
+        actual: None,
+        around: Vec::new(),
+        threads: threads(loaded, observed),
+        more: format!("refrain dump {}", loaded.run.name()),
+    }
+}
+
+fn more(loaded: &LoadedRun, thread: u32, event: u64) -> String {
+    format!("refrain dump {} --thread {thread} --around {event}", loaded.run.name())
+}
+
+fn first_short_thread(loaded: &LoadedRun, observed: &Observed) -> Option<u32> {
+    let done = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
+    loaded
+        .counts
+        .iter()
+        .enumerate()
+        .find(|(thread, count)| done(*thread) != **count)
+        .map(|(thread, _)| thread as u32)
+}
+
+fn records(loaded: &LoadedRun, thread: u32) -> &[Record] {
+    loaded.logs.get(thread as usize).map_or(&[], |log| &log.records)
+}
+
+fn record_at(loaded: &LoadedRun, thread: u32, event: u64) -> Option<&Record> {
+    records(loaded, thread).iter().find(|record| record.event == event)
+}
+
+/// What the program was doing, from the runtime's numbers.
+fn actual(loaded: &LoadedRun, report: &DivergenceReport) -> String {
+    let kind = Kind::from_u8((report.actual & 0xff) as u8);
+    let op = Op::from_u8((report.actual >> 8 & 0xff) as u8).unwrap_or_default();
+    let mut line = match kind {
+        Some(Kind::Take | Kind::Share | Kind::Seen | Kind::Run) => "an access to memory".to_owned(),
+        Some(kind) => describe::operation(kind, op, Access(0)),
+        None => "an unknown operation".to_owned(),
+    };
+    if report.object != 0 {
+        push(&mut line, format_args!(" {:#x}", report.object));
+    }
+    if let Some(place) = loaded.sites.place(SiteId(report.site)) {
+        push(&mut line, format_args!(" at {place}"));
+    }
+    line
+}
+
+/// The records next to `event`; those of the event itself are marked `-`, what happened instead `+`.
+fn around(loaded: &LoadedRun, thread: u32, event: u64, actual: Option<&str>) -> Vec<String> {
+    let records = records(loaded, thread);
+    let (from, to) = (
+        records.partition_point(|record| record.event < event),
+        records.partition_point(|record| record.event <= event),
+    );
+    let line = |mark: char, record: &Record| {
+        format!(
+            "{mark} {:>8}  {}",
+            record.event,
+            describe::record(record, &loaded.sites)
+        )
+    };
+    let mut lines: Vec<String> = records[from.saturating_sub(AROUND)..from]
+        .iter()
+        .map(|record| line(' ', record))
+        .collect();
+    let mark = if actual.is_some() { '-' } else { '>' };
+    lines.extend(records[from..to].iter().map(|record| line(mark, record)));
+    if let Some(actual) = actual {
+        lines.push(format!("+ {event:>8}  {actual}"));
+    } else if from == to {
+        lines.push(format!("> {event:>8}  (no record: the thread was on its own here)"));
+    }
+    lines.extend(records[to..].iter().take(AROUND).map(|record| line(' ', record)));
+    lines
+}
+
+fn threads(loaded: &LoadedRun, observed: &Observed) -> Vec<String> {
+    let mut lines: Vec<String> = observed
+        .slots
+        .iter()
+        .enumerate()
+        .take(THREADS_SHOWN)
+        .map(|(thread, slot)| format!("thread {thread}: {}", situation(loaded, thread, slot)))
+        .collect();
+    if observed.slots.len() > THREADS_SHOWN {
+        lines.push(format!("… and {} more threads", observed.slots.len() - THREADS_SHOWN));
+    }
+    lines
+}
+
+fn situation(loaded: &LoadedRun, thread: usize, slot: &SlotSnapshot) -> String {
+    let of = loaded.counts.get(thread).copied().unwrap_or(0);
+    let done = format!("{} of {of} events", slot.count);
+    let next = || {
+        let record = records(loaded, thread as u32)
+            .iter()
+            .find(|record| record.event >= slot.count);
+        record
+            .map(|record| format!(", before: {}", describe::record(record, &loaded.sites)))
+            .unwrap_or_default()
+    };
+    match slot.state {
+        ThreadState::Unused => "never started".to_owned(),
+        ThreadState::Running => format!("running, {done}{}", next()),
+        ThreadState::Exited => format!("ended, {done}"),
+        ThreadState::Stopped => format!("stopped at the end of its log, {done}"),
+        ThreadState::Waiting => format!(
+            "waits for thread {} to complete {} events, {done}{}",
+            slot.wait_thread,
+            slot.wait_count,
+            next()
+        ),
+    }
+}

@@ -1,0 +1,239 @@
+//! Why a program cannot be recorded or a run not be replayed: sentences that name the thing and the remedy.
+use run_store::Text;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug)]
+pub enum Error {
+    Store(run_store::Error),
+
+    // The program.
+    ProgramNotInPath {
+        name: String,
+        is_here: bool,
+    },
+    ProgramNotFound {
+        path: PathBuf,
+        source: io::Error,
+    },
+    NotExecutable {
+        path: PathBuf,
+        why: &'static str,
+    },
+    Script {
+        path: PathBuf,
+        interpreter: String,
+    },
+    StaticProgram {
+        path: PathBuf,
+    },
+    NotInstrumented {
+        path: PathBuf,
+    },
+    NeverAttached {
+        path: PathBuf,
+    },
+    NoDirectory {
+        source: io::Error,
+    },
+
+    // The system.
+    AddressesNotFixed,
+    CannotStart {
+        path: PathBuf,
+        source: io::Error,
+    },
+    Wait(io::Error),
+
+    // The run.
+    BeingRecorded {
+        path: PathBuf,
+    },
+    Log {
+        file: PathBuf,
+        damage: log_format::Corrupt,
+    },
+    LogMissing {
+        file: PathBuf,
+        records: u64,
+    },
+    LogDoesNotFit {
+        file: PathBuf,
+        place: String,
+        expected: String,
+        found: String,
+    },
+    Changed {
+        path: Text,
+        what: &'static str,
+        recorded: String,
+        found: String,
+    },
+    Gone {
+        path: Text,
+        what: &'static str,
+        source: io::Error,
+    },
+    OtherAbi {
+        recorded: u32,
+        known: u32,
+    },
+    Unsolvable {
+        run: PathBuf,
+        why: String,
+    },
+    Rejected {
+        run: PathBuf,
+        why: String,
+    },
+}
+
+impl Error {
+    /// 2: the command was wrong; 3: the run, or what it needs, cannot be used.
+    pub fn exit_status(&self) -> i32 {
+        match self {
+            Error::Store(run_store::Error::BadName { .. } | run_store::Error::Exists { .. }) => 2,
+            Error::ProgramNotInPath { .. }
+            | Error::ProgramNotFound { .. }
+            | Error::NotExecutable { .. }
+            | Error::Script { .. }
+            | Error::StaticProgram { .. }
+            | Error::NotInstrumented { .. }
+            | Error::NeverAttached { .. } => 2,
+            _ => 3,
+        }
+    }
+}
+
+impl From<run_store::Error> for Error {
+    fn from(error: run_store::Error) -> Error {
+        Error::Store(error)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Store(error) => error.fmt(f),
+            Error::ProgramNotInPath { name, is_here: true } => {
+                write!(
+                    f,
+                    "there is no program '{name}' in PATH; for the file in this directory write ./{name}"
+                )
+            }
+            Error::ProgramNotInPath { name, is_here: false } => {
+                write!(
+                    f,
+                    "there is no program '{name}' in PATH; check the spelling, or give its path"
+                )
+            }
+            Error::ProgramNotFound { path, source } => {
+                write!(f, "cannot read the program {}: {}", path.display(), plain(source))
+            }
+            Error::NotExecutable { path, why } => write!(f, "{} cannot be recorded: it {why}", path.display()),
+            Error::Script { path, interpreter } => write!(
+                f,
+                "{} is a script for {interpreter}, and only programs built with refrain can be recorded; \
+                 put `refrain record --` in front of the program inside the script",
+                path.display()
+            ),
+            Error::StaticProgram { path } => write!(
+                f,
+                "{} is linked statically, so the recorder cannot be part of it; link it without -static",
+                path.display()
+            ),
+            Error::NotInstrumented { path } => write!(
+                f,
+                "{} was not built with refrain cc or refrain c++, so its threads cannot be observed; \
+                 rebuild it with CC=\"refrain cc\" CXX=\"refrain c++\"",
+                path.display()
+            ),
+            Error::NeverAttached { path } => write!(
+                f,
+                "the recorder never started inside {}; rebuild it with this version of refrain cc or refrain c++",
+                path.display()
+            ),
+            Error::NoDirectory { source } => {
+                write!(
+                    f,
+                    "cannot tell the current directory ({}); change into one that exists",
+                    plain(source)
+                )
+            }
+            Error::AddressesNotFixed => write!(
+                f,
+                "this system does not let programs run without address-space randomisation (personality is refused), \
+                 which replay needs; in Docker, add --security-opt seccomp=unconfined"
+            ),
+            Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", path.display(), plain(source)),
+            Error::Wait(source) => write!(f, "cannot wait for the program: {}", plain(source)),
+            Error::BeingRecorded { path } => {
+                write!(
+                    f,
+                    "{} is being recorded right now; wait for its program to end",
+                    path.display()
+                )
+            }
+            Error::Log { file, damage } => write!(f, "cannot read {}: {damage}", file.display()),
+            Error::LogMissing { file, records } => {
+                write!(
+                    f,
+                    "cannot read {}: the file is missing, and should hold {records} records",
+                    file.display()
+                )
+            }
+            Error::LogDoesNotFit {
+                file,
+                place,
+                expected,
+                found,
+            } => write!(
+                f,
+                "cannot use {}: {place}: expected {expected}, found {found}; the files of the run do not belong together",
+                file.display()
+            ),
+            Error::Changed {
+                path,
+                what,
+                recorded,
+                found,
+            } => write!(
+                f,
+                "{what} {path} is not the one that was recorded (then {recorded}, now {found}); \
+                 put the recorded one back, or record again"
+            ),
+            Error::Gone { path, what, source } => write!(
+                f,
+                "{what} {path}, which the recorded program used, cannot be read: {}; put it back, or record again",
+                plain(source)
+            ),
+            Error::OtherAbi { recorded, known } => write!(
+                f,
+                "the run was recorded with version {recorded} of the runtime interface, and this refrain has \
+                 version {known}; use the refrain that recorded it, or record again"
+            ),
+            Error::Unsolvable { run, why } => {
+                write!(f, "no schedule explains the logs of {}: {why}", run.display())
+            }
+            Error::Rejected { run, why } => write!(
+                f,
+                "the schedule computed for {} does not explain its logs: {why}; this is a bug in refrain",
+                run.display()
+            ),
+        }
+    }
+}
+
+/// The system's words without Rust's "(os error 2)".
+fn plain(source: &io::Error) -> String {
+    let text = source.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}

@@ -1,0 +1,138 @@
+//! Starting the program the same way every time, and waiting for it.
+//!
+//! The kernel puts arguments, environment and the path of the executable above the stack, so every byte of them moves
+//! every address on it. Recording and replay therefore start a program with the same executable path, the same
+//! arguments, and the same variables in the same (sorted) order.
+use crate::Error;
+use crate::Result;
+use crate::output::Pump;
+use crate::output::Sink;
+use crate::sys;
+use crate::sys::OrphanedProgram;
+use run_store::ControlFile;
+use run_store::Outcome;
+use run_store::RunMeta;
+use run_store::Text;
+use runtime_abi::CONTROL_FD;
+use runtime_abi::CONTROL_VARIABLE;
+use std::collections::BTreeMap;
+use std::env;
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+/// The variables a recorded program gets: ours, and the one that says that the control file is there.
+pub fn recording_environment() -> Vec<(Text, Text)> {
+    let mut variables: BTreeMap<_, _> = env::vars_os().collect();
+    variables.insert(CONTROL_VARIABLE.into(), CONTROL_FD.to_string().into());
+    variables
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
+}
+
+/// A started program with its output being read.
+pub struct Running<S> {
+    child: Child,
+    /// Readable when the program has ended; `None` on systems without such descriptors.
+    ended: Option<OwnedFd>,
+    stdout: Pump<S>,
+    stderr: Pump<S>,
+}
+
+impl<S: Sink> Running<S> {
+    /// Starts the program of `meta` on `control`. Its output goes to the sinks, its input is ours.
+    pub fn start(
+        meta: &RunMeta,
+        control: &ControlFile,
+        orphaned: OrphanedProgram,
+        stdout: S,
+        stderr: S,
+    ) -> Result<Running<S>> {
+        let mut command = Command::new(meta.executable.path.as_os_str());
+        command
+            .arg0(meta.argv[0].as_os_str())
+            .args(meta.argv[1..].iter().map(Text::as_os_str))
+            .env_clear()
+            .envs(
+                meta.env
+                    .iter()
+                    .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
+            )
+            .current_dir(meta.cwd.as_os_str())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if !sys::can_fix_addresses() {
+            return Err(Error::AddressesNotFixed);
+        }
+        sys::prepare(&mut command, control.file().as_fd(), CONTROL_FD, orphaned);
+        let mut child = command.spawn().map_err(|source| Error::CannotStart {
+            path: meta.executable.path.as_os_str().into(),
+            source,
+        })?;
+        let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
+            unreachable!("both streams were asked to be pipes");
+        };
+        let ended = sys::process_descriptor(child.id()).ok();
+        let (stdout, stderr) = (Pump::start(out.into(), stdout), Pump::start(err.into(), stderr));
+        Ok(Running {
+            child,
+            ended,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// The exit status if the program ends before `time` is up or a signal arrives.
+    pub fn wait(&mut self, time: Option<Duration>) -> Result<Option<ExitStatus>> {
+        match &self.ended {
+            Some(ended) => {
+                sys::wait_readable(ended.as_fd(), time).map_err(Error::Wait)?;
+            }
+            None => thread::sleep(time.unwrap_or(Duration::MAX).min(Duration::from_millis(2))),
+        }
+        self.child.try_wait().map_err(Error::Wait)
+    }
+
+    /// Waits until `deadline`, however many signals arrive.
+    pub fn wait_until(&mut self, deadline: Instant) -> Result<Option<ExitStatus>> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.wait(Some(left))? {
+                None if !left.is_zero() => {}
+                ended => return Ok(ended),
+            }
+        }
+    }
+
+    pub fn signal(&self, signal: i32) {
+        sys::send_signal(self.child.id(), signal);
+    }
+
+    pub fn kill(&mut self) -> Result<()> {
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        self.child.wait().map(drop).map_err(Error::Wait)
+    }
+
+    /// Call when the program has ended: the sinks, with all it printed.
+    pub fn finish(self) -> (S, S) {
+        (self.stdout.finish(), self.stderr.finish())
+    }
+}
+
+pub fn outcome_of(status: ExitStatus) -> Outcome {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Outcome::Exited(code),
+        (None, Some(signal)) => Outcome::Signaled(signal),
+        (None, None) => unreachable!("a process that was waited for has ended: {status:?}"),
+    }
+}

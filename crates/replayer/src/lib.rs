@@ -1,0 +1,48 @@
+//! Runs a program under the recorder or under a schedule; ends in a recorded run, in "the same run", or in a
+//! [`Divergence`] that says where it went another way.
+//!
+//! The two ways in are [`Campaign::run`] (record) and [`replay`]. Both start the program through `launch`, so that
+//! it finds the same stack, environment and descriptors every time, and watch it through the control file
+//! (`runtime_abi`) without touching it: no ptrace, no signals.
+//!
+//! Solving and judging are the core's (`constraint-solver`, `schedule-checker`); directories are `run-store`'s. All
+//! unsafe code is in `sys`. Nothing here prints: what is to be said comes back as values.
+mod campaign;
+mod cut;
+pub mod describe;
+mod divergence;
+mod error;
+mod launch;
+mod libraries;
+mod loaded;
+mod output;
+mod plan;
+mod program;
+mod record;
+mod replay;
+mod sites;
+mod supervise;
+mod sys;
+mod verify;
+
+pub use campaign::Attempts;
+pub use campaign::Campaign;
+pub use campaign::Keep;
+pub use campaign::Progress;
+pub use campaign::Recorded;
+pub use divergence::Divergence;
+pub use error::Error;
+pub use error::Result;
+pub use loaded::LoadedRun;
+pub use loaded::Overview;
+pub use plan::Statistics;
+pub use plan::compute;
+pub use record::Recording;
+pub use record::Show;
+pub use replay::ReplayOptions;
+pub use replay::Replayed;
+pub use replay::Verdict;
+pub use replay::replay;
+pub use sites::Place;
+pub use sites::SiteBook;
+pub use verify::Check;

@@ -1,0 +1,120 @@
+//! The files a run depends on: its executable, and the shared libraries it had mapped.
+use crate::Error;
+use crate::Result;
+use run_store::FileIdentity;
+use run_store::RunDirectory;
+use run_store::RunMeta;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// The libraries whose code was mapped when the program started or that registered sites later, with their hashes.
+pub fn used_by(run: &RunDirectory, executable: &Path) -> Result<Vec<FileIdentity>> {
+    let mut paths = BTreeSet::new();
+    let maps = read_or_empty(&run.file("maps"))?;
+    paths.extend(maps.split(|byte| *byte == b'\n').filter_map(mapped_code));
+    let objects = read_or_empty(&run.file("objects"))?;
+    let listed = objects
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.splitn(3, |byte| *byte == b' ').nth(2));
+    paths.extend(
+        listed
+            .map(|path| PathBuf::from(OsStr::from_bytes(path)))
+            .filter(|path| path.is_absolute()),
+    );
+    let mut libraries = Vec::new();
+    for path in paths.iter().filter(|path| *path != executable) {
+        // A library that was deleted while the program ran cannot be named by a hash; replay will say it is missing.
+        let (hash, bytes) = match run_store::hash_file(path) {
+            Ok(identity) => identity,
+            Err(_) => ("unknown".to_owned(), 0),
+        };
+        libraries.push(FileIdentity {
+            path: path.clone().into_os_string().into(),
+            hash,
+            bytes,
+        });
+    }
+    Ok(libraries)
+}
+
+/// Are all files of the run still the ones it was recorded with?
+pub fn check(meta: &RunMeta) -> Result<()> {
+    check_one(&meta.executable, "the program")?;
+    meta.libraries
+        .iter()
+        .try_for_each(|library| check_one(library, "the shared library"))
+}
+
+fn check_one(recorded: &FileIdentity, what: &'static str) -> Result<()> {
+    let path = Path::new(recorded.path.as_os_str());
+    let (hash, bytes) = match run_store::hash_file(path) {
+        Ok(found) => found,
+        Err(run_store::Error::Io { source, .. }) => {
+            return Err(Error::Gone {
+                path: recorded.path.clone(),
+                what,
+                source,
+            });
+        }
+        Err(other) => return Err(other.into()),
+    };
+    if hash == recorded.hash {
+        return Ok(());
+    }
+    let describe = |bytes: u64, hash: &str| format!("{bytes} bytes, hash {}", hash.get(..16).unwrap_or(hash));
+    Err(Error::Changed {
+        path: recorded.path.clone(),
+        what,
+        recorded: describe(recorded.bytes, &recorded.hash),
+        found: describe(bytes, &hash),
+    })
+}
+
+/// The file of a line of /proc/PID/maps, if it is mapped as code.
+fn mapped_code(line: &[u8]) -> Option<PathBuf> {
+    // address permissions offset device inode path; the path may contain spaces.
+    let mut fields = line.splitn(6, |byte| *byte == b' ');
+    let permissions = fields.nth(1)?;
+    let path = fields.nth(3)?.trim_ascii();
+    let is_code = permissions.get(2) == Some(&b'x');
+    (is_code && path.starts_with(b"/") && !path.ends_with(b" (deleted)"))
+        .then(|| PathBuf::from(OsStr::from_bytes(path)))
+}
+
+fn read_or_empty(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(|e| run_store::Error::io("read", path, e).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_found_in_maps() {
+        let path = |line: &str| mapped_code(line.as_bytes()).map(|p| p.display().to_string());
+        let code = "7ffff7c28000-7ffff7d9d000 r-xp 00028000 fd:00 1234                       /lib/a b/libc.so.6";
+        assert_eq!(path(code).as_deref(), Some("/lib/a b/libc.so.6"));
+        assert_eq!(
+            path("7ffff7c28000-7ffff7d9d000 r--p 00028000 fd:00 1234   /lib/libc.so.6"),
+            None
+        );
+        assert_eq!(
+            path("7ffff7fc1000-7ffff7fc3000 r-xp 00000000 00:00 0      [vdso]"),
+            None
+        );
+        assert_eq!(path("7ffff7fc1000-7ffff7fc3000 r-xp 00000000 00:00 0 "), None);
+        assert_eq!(
+            path("7ffff7fc1000-7ffff7fc3000 r-xp 00000000 00:00 9 /x (deleted)"),
+            None
+        );
+        assert_eq!(path(""), None);
+    }
+}

@@ -1,0 +1,156 @@
+//! A run read from disk: metadata, logs and final counts, each checked and checked against each other.
+use crate::Error;
+use crate::Result;
+use crate::cut;
+use crate::sites::SiteBook;
+use log_format::Log;
+use run_model::ThreadIndex;
+use run_store::HeaderSnapshot;
+use run_store::RunDirectory;
+use run_store::RunMeta;
+use run_store::RunState;
+use run_store::SlotSnapshot;
+use run_store::Truncated;
+use std::fs;
+use std::io;
+
+/// Everything that is known about a recorded run.
+#[derive(Debug)]
+pub struct LoadedRun {
+    pub run: RunDirectory,
+    pub meta: RunMeta,
+    pub state: RunState,
+    /// One per thread, by index.
+    pub logs: Vec<Log>,
+    /// Events each thread completed, as far as the logs explain them.
+    pub counts: Vec<u64>,
+    pub truncated: Option<Truncated>,
+    /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
+    pub hash: String,
+    pub sites: SiteBook,
+}
+
+/// What the control file says, without the logs.
+#[derive(Debug)]
+pub struct Overview {
+    pub meta: RunMeta,
+    pub state: RunState,
+    pub header: HeaderSnapshot,
+    pub slots: Vec<SlotSnapshot>,
+}
+
+impl Overview {
+    pub fn load(run: &RunDirectory) -> Result<Overview> {
+        let (meta, state) = run.load()?;
+        let control = run.control()?;
+        Ok(Overview {
+            meta,
+            state,
+            header: control.header()?,
+            slots: control.slots()?,
+        })
+    }
+
+    /// The reason is in the metadata once sealed; before, only the runtime has given one.
+    pub fn truncated(&self) -> Option<Truncated> {
+        match &self.meta.ending {
+            Some(ending) => ending.truncated,
+            None => self.header.truncated,
+        }
+    }
+}
+
+impl LoadedRun {
+    pub fn load(run: RunDirectory) -> Result<LoadedRun> {
+        let overview = Overview::load(&run)?;
+        if overview.state == RunState::Recording {
+            return Err(Error::BeingRecorded {
+                path: run.path().to_owned(),
+            });
+        }
+        let truncated = overview.truncated();
+        let mut logs = Vec::with_capacity(overview.slots.len());
+        let mut hashes = Vec::new();
+        for (index, slot) in overview.slots.iter().enumerate() {
+            let (log, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
+            logs.push(log);
+            hashes.push(hash);
+        }
+        let mut counts: Vec<u64> = overview.slots.iter().map(|slot| slot.count).collect();
+        if truncated.is_some() {
+            cut::to_what_was_logged(&mut logs, &mut counts);
+        }
+        let counts_text: Vec<String> = counts.iter().map(u64::to_string).collect();
+        let hash = run_store::hash_bytes(hashes.iter().chain(&counts_text).map(String::as_bytes));
+        let sites = SiteBook::load(&run);
+        let Overview { meta, state, .. } = overview;
+        Ok(LoadedRun {
+            run,
+            meta,
+            state,
+            logs,
+            counts,
+            truncated,
+            hash,
+            sites,
+        })
+    }
+}
+
+fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: bool) -> Result<(Log, String)> {
+    let path = run.thread_log(thread);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        // A log is created with its first record.
+        Err(e) if e.kind() == io::ErrorKind::NotFound && slot.records == 0 => {
+            return Ok((
+                Log {
+                    thread: ThreadIndex(thread),
+                    records: Vec::new(),
+                },
+                String::new(),
+            ));
+        }
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::LogMissing {
+                file: path,
+                records: slot.records,
+            });
+        }
+        Err(e) => return Err(run_store::Error::io("read", &path, e).into()),
+    };
+    let log = log_format::decode(&bytes, ThreadIndex(thread)).map_err(|damage| Error::Log {
+        file: path.clone(),
+        damage,
+    })?;
+    // The slot counts a record just before the log publishes it; a kill may come between.
+    let found = log.records.len() as u64;
+    if found != slot.records && found + 1 != slot.records && !truncated {
+        return Err(Error::LogDoesNotFit {
+            file: path,
+            place: "number of records".to_owned(),
+            expected: format!("{} as in the file control", slot.records),
+            found: found.to_string(),
+        });
+    }
+    if let Some(last) = log.records.last()
+        && last.event > slot.count
+        && !truncated
+    {
+        return Err(Error::LogDoesNotFit {
+            file: path,
+            place: "last event".to_owned(),
+            expected: format!("at most {} as in the file control", slot.count),
+            found: last.event.to_string(),
+        });
+    }
+    let hash = run_store::hash_bytes([used_part(&bytes)]);
+    Ok((log, hash))
+}
+
+/// The log up to its end, which was decoded a moment ago; preallocated zeros do not count.
+fn used_part(bytes: &[u8]) -> &[u8] {
+    let tail: [u8; 8] = std::array::from_fn(|i| bytes[log_format::TAIL_OFFSET + i]);
+    let end = log_format::HEADER_BYTES + log_format::Tail::unpack(u64::from_le_bytes(tail)).bytes as usize;
+    &bytes[..end]
+}

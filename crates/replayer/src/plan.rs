@@ -1,0 +1,166 @@
+//! From logs to a schedule that was judged: solve, check, and keep the result for the next replay.
+use crate::Error;
+use crate::Result;
+use crate::loaded::LoadedRun;
+use run_model::Schedule;
+use run_store::write_whole;
+use runtime_abi::schedule_file;
+use serde::Deserialize;
+use serde::Serialize;
+use std::fs;
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Version of the computation; a schedule kept by another one is computed anew.
+const PLAN_VERSION: u32 = 1;
+const KEY_FILE: &str = "schedule.json";
+
+/// A schedule that the checker accepted, and the directory with the file the runtime reads.
+#[derive(Debug)]
+pub struct Plan {
+    pub schedule: Schedule,
+    pub directory: PathBuf,
+    /// Owns `directory` if it had to be made for this replay alone.
+    _temporary: Option<Temporary>,
+}
+
+/// What is known about a computed schedule.
+#[derive(Clone, Debug, Serialize)]
+pub struct Statistics {
+    pub threads: usize,
+    pub events: u64,
+    pub records: usize,
+    pub gates: usize,
+    pub waits: usize,
+    pub solve_ms: u64,
+    pub check_ms: u64,
+}
+
+/// Ties the file `schedule` to the logs it explains, and to its own bytes.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Key {
+    version: u32,
+    logs: String,
+    schedule: String,
+}
+
+impl Plan {
+    /// The kept schedule if it belongs to these logs, otherwise a new one.
+    pub fn prepare(loaded: &LoadedRun) -> Result<Plan> {
+        if let Some(schedule) = kept(loaded) {
+            return Ok(Plan {
+                schedule,
+                directory: loaded.run.path().to_owned(),
+                _temporary: None,
+            });
+        }
+        let (schedule, _) = compute(loaded)?;
+        Plan::keep(loaded, schedule)
+    }
+
+    /// Writes the schedule into the run directory or, if that is not ours to write, into a temporary one.
+    fn keep(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
+        let bytes = log_format::schedule::encode(&schedule);
+        let key = Key {
+            version: PLAN_VERSION,
+            logs: loaded.hash.clone(),
+            schedule: run_store::hash_bytes([bytes.as_slice()]),
+        };
+        let key = serde_json::to_vec_pretty(&key).expect("the key has only string keys");
+        let directory = loaded.run.path().to_owned();
+        let written = write_whole(&directory.join(schedule_file::FILE_NAME), &bytes)
+            .and_then(|()| write_whole(&directory.join(KEY_FILE), &key));
+        if written.is_ok() {
+            return Ok(Plan {
+                schedule,
+                directory,
+                _temporary: None,
+            });
+        }
+        let temporary = Temporary::create()?;
+        write_whole(&temporary.path.join(schedule_file::FILE_NAME), &bytes)?;
+        Ok(Plan {
+            schedule,
+            directory: temporary.path.clone(),
+            _temporary: Some(temporary),
+        })
+    }
+}
+
+/// Solves and checks, without keeping anything.
+pub fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
+    let run = || loaded.run.path().to_owned();
+    let started = Instant::now();
+    let schedule = constraint_solver::solve(&loaded.logs, &loaded.counts).map_err(|why| Error::Unsolvable {
+        run: run(),
+        why: why.to_string(),
+    })?;
+    let solved = started.elapsed();
+    schedule_checker::check(&loaded.logs, &loaded.counts, &schedule).map_err(|why| Error::Rejected {
+        run: run(),
+        why: why.to_string(),
+    })?;
+    let checked = started.elapsed() - solved;
+    let milliseconds = |time: Duration| time.as_millis() as u64;
+    let gates = || schedule.threads.iter().flat_map(|thread| &thread.gates);
+    let statistics = Statistics {
+        threads: schedule.threads.len(),
+        events: loaded.counts.iter().sum(),
+        records: loaded.logs.iter().map(|log| log.records.len()).sum(),
+        gates: gates().count(),
+        waits: gates().map(|gate| gate.waits.len()).sum(),
+        solve_ms: milliseconds(solved),
+        check_ms: milliseconds(checked),
+    };
+    Ok((schedule, statistics))
+}
+
+/// The schedule in the run directory, unless anything about it is doubtful.
+fn kept(loaded: &LoadedRun) -> Option<Schedule> {
+    let path = loaded.run.file(schedule_file::FILE_NAME);
+    let key: Key = serde_json::from_slice(&fs::read(loaded.run.file(KEY_FILE)).ok()?).ok()?;
+    // The runtime opens the file for reading and writing.
+    OpenOptions::new().read(true).write(true).open(&path).ok()?;
+    let bytes = fs::read(&path).ok()?;
+    let expected = Key {
+        version: PLAN_VERSION,
+        logs: loaded.hash.clone(),
+        schedule: run_store::hash_bytes([bytes.as_slice()]),
+    };
+    if key != expected {
+        return None;
+    }
+    log_format::schedule::decode(&bytes).ok()
+}
+
+/// A directory that goes away with its owner.
+#[derive(Debug)]
+struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    fn create() -> Result<Temporary> {
+        let base = std::env::temp_dir();
+        for attempt in 0..1000 {
+            let path = base.join(format!("refrain-{}-{attempt}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Temporary { path }),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(run_store::Error::io("create", &path, e).into()),
+            }
+        }
+        let taken = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        Err(run_store::Error::io("create a directory in", Path::new(&base), taken).into())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Best effort: what cannot be removed is a small file in the system's temporary directory.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

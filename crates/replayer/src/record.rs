@@ -1,0 +1,198 @@
+//! Recording: one program, once.
+use crate::Error;
+use crate::Result;
+use crate::launch::Running;
+use crate::launch::outcome_of;
+use crate::launch::recording_environment;
+use crate::libraries;
+use crate::output::Capture;
+use crate::output::PassTo;
+use crate::program;
+use crate::sys;
+use crate::sys::OrphanedProgram;
+use run_store::ControlFile;
+use run_store::ControlSetup;
+use run_store::Ending;
+use run_store::FileIdentity;
+use run_store::META_VERSION;
+use run_store::Mode;
+use run_store::Outcome;
+use run_store::RunDirectory;
+use run_store::RunMeta;
+use run_store::Scope;
+use run_store::Truncated;
+use std::env;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+/// How a program is to be recorded, apart from how often and where.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    pub scope: Scope,
+    /// Kill the program after this time; the run then ends in `Outcome::TimedOut`.
+    pub timeout: Option<Duration>,
+    /// Stop logging when all logs together have this many bytes.
+    pub log_bytes_max: Option<u64>,
+    /// Stop logging after this time, the next time a log has to grow; the program runs on.
+    pub logging_time_max: Option<Duration>,
+}
+
+/// Whether the program's output is shown while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    Output,
+    Nothing,
+}
+
+impl Recording {
+    /// Finds the program and describes the run-to-be; the same for all attempts.
+    pub fn describe(&self) -> Result<RunMeta> {
+        let executable = program::find_instrumented(&self.command[0])?;
+        let (hash, bytes) = run_store::hash_file(&executable)?;
+        let cwd = env::current_dir().map_err(|source| Error::NoDirectory { source })?;
+        Ok(RunMeta {
+            version: META_VERSION,
+            refrain: env!("CARGO_PKG_VERSION").to_owned(),
+            abi_version: runtime_abi::ABI_VERSION,
+            argv: self.command.iter().cloned().map(Into::into).collect(),
+            cwd: cwd.into_os_string().into(),
+            env: recording_environment(),
+            executable: FileIdentity {
+                path: executable.into_os_string().into(),
+                hash,
+                bytes,
+            },
+            libraries: Vec::new(),
+            method: "light".to_owned(),
+            scope: self.scope,
+            chaos_seed: None,
+            log_bytes_max: self.log_bytes_max,
+            started: 0,
+            ending: None,
+        })
+    }
+
+    /// Runs the program once into an empty run directory. The run is not yet sealed.
+    pub fn attempt(&self, run: &RunDirectory, meta: &mut RunMeta, chaos_seed: Option<u64>, show: Show) -> Result<()> {
+        let setup = ControlSetup {
+            mode: Mode::Record,
+            scope: self.scope,
+            chaos_seed: chaos_seed.unwrap_or(0),
+            log_bytes_max: self.log_bytes_max.unwrap_or(0),
+            run_directory: run.path(),
+        };
+        meta.chaos_seed = chaos_seed;
+        meta.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
+        meta.ending = None;
+        let control = run.create_control(&setup)?;
+        run.begin(meta)?;
+        let capture = |name, pass| {
+            let path = run.file(name);
+            let file = File::create_new(&path).map_err(|e| run_store::Error::io("create", &path, e))?;
+            Ok::<_, Error>(Capture::new(
+                file,
+                if show == Show::Output { pass } else { PassTo::Nowhere },
+            ))
+        };
+        let (out, err) = (capture("stdout", PassTo::Stdout)?, capture("stderr", PassTo::Stderr)?);
+        let started = Instant::now();
+        let mut running = Running::start(meta, &control, OrphanedProgram::RunsOn, out, err)?;
+        let (outcome, logging_stopped) = self.watch(&mut running, &control, started)?;
+        let duration_ms = started.elapsed().as_millis() as u64;
+        let (out, err) = running.finish();
+
+        let header = control.header()?;
+        if !header.attached {
+            return Err(Error::NeverAttached {
+                path: meta.executable.path.as_os_str().into(),
+            });
+        }
+        let slots = control.slots()?;
+        let truncated = match header.truncated {
+            Some(Truncated::SizeLimit) if logging_stopped => Some(Truncated::TimeLimit),
+            other => other,
+        };
+        meta.ending = Some(Ending {
+            duration_ms,
+            outcome,
+            truncated,
+            forked: header.forked,
+            threads: header.threads,
+            events: slots.iter().map(|slot| slot.count).sum(),
+            records: slots.iter().map(|slot| slot.records).sum(),
+            log_bytes: log_bytes(run, header.threads),
+            stdout: out.captured(),
+            stderr: err.captured(),
+        });
+        Ok(())
+    }
+
+    /// Completes a run that was kept.
+    pub fn seal(&self, run: &RunDirectory, meta: &mut RunMeta) -> Result<()> {
+        meta.libraries = libraries::used_by(run, Path::new(meta.executable.path.as_os_str()))?;
+        run.seal(meta)?;
+        Ok(())
+    }
+
+    /// Waits for the end: the program's own, the time-out's, or that of a signal the program got with us or from us.
+    fn watch(
+        &self,
+        running: &mut Running<Capture>,
+        control: &ControlFile,
+        started: Instant,
+    ) -> Result<(Outcome, bool)> {
+        let mut logging_stopped = false;
+        loop {
+            if let Some(signal) = sys::take_signal_to_forward() {
+                running.signal(signal);
+            }
+            let elapsed = started.elapsed();
+            if self.timeout.is_some_and(|timeout| elapsed >= timeout) {
+                return Ok((self.time_out(running)?, logging_stopped));
+            }
+            if !logging_stopped && self.logging_time_max.is_some_and(|limit| elapsed >= limit) {
+                // One byte is less than any log has: the next log that wants to grow finds the limit reached.
+                control.set_log_bytes_max(1)?;
+                logging_stopped = true;
+            }
+            let limits = [self.timeout, self.logging_time_max.filter(|_| !logging_stopped)];
+            // A signal between the look above and this wait would be missed; hence never wait for ever.
+            let next = limits.into_iter().flatten().map(|limit| limit - elapsed).min();
+            let time = next.unwrap_or(Duration::MAX).min(Duration::from_millis(500));
+            if let Some(status) = running.wait(Some(time))? {
+                return Ok((outcome_of(status), logging_stopped));
+            }
+        }
+    }
+
+    fn time_out(&self, running: &mut Running<Capture>) -> Result<Outcome> {
+        // It may have ended at this very moment.
+        let ended: Option<ExitStatus> = running.wait(Some(Duration::ZERO))?;
+        if let Some(status) = ended {
+            return Ok(outcome_of(status));
+        }
+        running.kill()?;
+        Ok(Outcome::TimedOut)
+    }
+}
+
+/// The bytes of all logs up to their ends; files are allocated ahead, so their lengths say nothing.
+fn log_bytes(run: &RunDirectory, threads: u32) -> u64 {
+    let log = |thread| {
+        let mut header = [0; log_format::HEADER_BYTES];
+        File::open(run.thread_log(thread)).ok()?.read_exact(&mut header).ok()?;
+        let tail = &header[log_format::TAIL_OFFSET..log_format::TAIL_OFFSET + 8];
+        let tail = log_format::Tail::unpack(u64::from_le_bytes(tail.try_into().ok()?));
+        Some(log_format::HEADER_BYTES as u64 + tail.bytes)
+    };
+    (0..threads).filter_map(log).sum()
+}

@@ -1,0 +1,147 @@
+//! Was it the same run? Each check says what was compared and what was found on both sides.
+use crate::loaded::LoadedRun;
+use crate::output::Comparison;
+use crate::supervise::End;
+use crate::supervise::Observed;
+use run_model::Schedule;
+use run_store::Captured;
+use run_store::Outcome;
+use serde::Serialize;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub passed: bool,
+    pub recorded: String,
+    pub replayed: String,
+}
+
+impl Check {
+    fn new(name: &'static str, passed: bool, recorded: impl Into<String>, replayed: impl Into<String>) -> Check {
+        Check {
+            name,
+            passed,
+            recorded: recorded.into(),
+            replayed: replayed.into(),
+        }
+    }
+}
+
+/// Signals that come from outside: nothing inside the program makes them come again.
+const FROM_OUTSIDE: [i32; 8] = [1, 2, 3, 9, 14, 15, 24, 25];
+
+/// All verifications of the contract that this version's recordings allow.
+pub fn verify(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Vec<Check> {
+    let ending = loaded.meta.ending.as_ref();
+    vec![
+        check_outcome(loaded, observed),
+        check_stream("stdout", ending.map(|e| e.stdout), observed.stdout, is_cut_off(loaded)),
+        check_stream("stderr", ending.map(|e| e.stderr), observed.stderr, is_cut_off(loaded)),
+        check_threads(loaded, observed),
+        check_events(loaded, observed),
+        check_records(schedule, observed),
+    ]
+}
+
+/// Did something other than the program itself end the recording?
+fn is_cut_off(loaded: &LoadedRun) -> bool {
+    match &loaded.meta.ending {
+        None => true,
+        Some(_) if loaded.truncated.is_some() => true,
+        Some(ending) => match ending.outcome {
+            Outcome::TimedOut => true,
+            Outcome::Signaled(signal) => FROM_OUTSIDE.contains(&signal),
+            Outcome::Exited(_) => false,
+        },
+    }
+}
+
+fn check_outcome(loaded: &LoadedRun, observed: &Observed) -> Check {
+    let recorded = match &loaded.meta.ending {
+        None => "unknown (the recording was interrupted)".to_owned(),
+        Some(_) if loaded.truncated.is_some() => "beyond the end of the log".to_owned(),
+        Some(ending) if ending.outcome == Outcome::TimedOut => "hang (killed by --timeout)".to_owned(),
+        Some(ending) => ending.outcome.to_string(),
+    };
+    let replayed = match observed.end {
+        End::Program(outcome) => outcome.to_string(),
+        End::AllStopped => "all threads stand where the recording ended".to_owned(),
+        End::Diverged(_) => "diverged".to_owned(),
+        End::Stuck => "no thread moves".to_owned(),
+    };
+    let passed = match (observed.end, &loaded.meta.ending) {
+        (End::AllStopped, _) => is_cut_off(loaded),
+        // The end of an interrupted recording is unknown; the other checks have to do.
+        (End::Program(_), None) => true,
+        (End::Program(outcome), Some(ending)) => outcome == ending.outcome,
+        (End::Diverged(_) | End::Stuck, _) => false,
+    };
+    Check::new("outcome", passed, recorded, replayed)
+}
+
+fn check_stream(name: &'static str, captured: Option<Captured>, comparison: Comparison, cut_off: bool) -> Check {
+    // What a killed program had written last may not have been read, or not yet have been counted as an event.
+    let prefix_suffices = cut_off || captured.is_none_or(|captured| !captured.complete);
+    let passed = comparison.is_same() || (prefix_suffices && comparison.is_prefix());
+    let replayed = match comparison.first_difference {
+        None => format!("{} bytes, identical", comparison.replayed_bytes),
+        Some(offset) => format!("{} bytes, identical up to byte {offset}", comparison.replayed_bytes),
+    };
+    Check::new(name, passed, format!("{} bytes", comparison.recorded_bytes), replayed)
+}
+
+fn check_threads(loaded: &LoadedRun, observed: &Observed) -> Check {
+    let (recorded, replayed) = (loaded.counts.len(), observed.slots.len());
+    // A cut recording knows of threads whose creation it no longer explains.
+    let passed = recorded == replayed || (loaded.truncated.is_some() && replayed <= recorded);
+    Check::new("threads", passed, recorded.to_string(), replayed.to_string())
+}
+
+fn check_events(loaded: &LoadedRun, observed: &Observed) -> Check {
+    let replayed = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
+    let total: u64 = loaded.counts.iter().sum();
+    let different = loaded
+        .counts
+        .iter()
+        .enumerate()
+        .find(|(thread, count)| replayed(*thread) != **count);
+    match different {
+        None => Check::new(
+            "events",
+            true,
+            format!("{total} in all"),
+            "the same number in every thread",
+        ),
+        Some((thread, count)) => Check::new(
+            "events",
+            false,
+            format!("{count} in thread {thread}"),
+            format!("{} in thread {thread}", replayed(thread)),
+        ),
+    }
+}
+
+fn check_records(schedule: &Schedule, observed: &Observed) -> Check {
+    let replayed = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.records);
+    let gates = |thread: usize| {
+        let thread = &schedule.threads[thread];
+        // A gate before an event that was begun but never completed may or may not have been passed.
+        let complete = thread
+            .gates
+            .iter()
+            .filter(|gate| gate.record.event < thread.events)
+            .count() as u64;
+        complete..=thread.gates.len() as u64
+    };
+    let total: usize = schedule.threads.iter().map(|thread| thread.gates.len()).sum();
+    let different = (0..schedule.threads.len()).find(|thread| !gates(*thread).contains(&replayed(*thread)));
+    match different {
+        None => Check::new("records", true, format!("{total} in all"), "all met in every thread"),
+        Some(thread) => Check::new(
+            "records",
+            false,
+            format!("{} in thread {thread}", gates(thread).end()),
+            format!("{} met in thread {thread}", replayed(thread)),
+        ),
+    }
+}

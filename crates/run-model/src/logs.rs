@@ -1,0 +1,20 @@
+//! What a recording left behind, decoded.
+use crate::Record;
+use alloc::vec::Vec;
+
+/// For each thread, by index, what it logged and how far it came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logs {
+    pub threads: Vec<ThreadLog>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadLog {
+    /// In the order of their events.
+    pub records: Vec<Record>,
+    /// Events the thread completed.
+    pub events: u64,
+    /// The end of the log is lost, with records nobody knows of: what the thread did after the last record that is
+    /// left cannot be replayed. A log that simply stops because its thread did is not torn.
+    pub torn: bool,
+}

@@ -1,0 +1,208 @@
+//! What one thread writes into its log.
+use crate::Point;
+use crate::SiteId;
+use alloc::vec::Vec;
+
+/// More sources than this are spread over several records of the same event.
+pub const MAX_SOURCES: usize = 8;
+
+/// "Before my event `event`, all `sources` had been reached" and, depending on `kind`, a little more.
+///
+/// Records of a thread come in the order of their `event`; several may share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    pub event: u64,
+    pub kind: Kind,
+    /// The operation of a `Sync` record; `Op::None` otherwise.
+    pub op: Op,
+    /// How this thread's run begins and how the previous one ended; only in `Run` records.
+    pub access: Access,
+    /// Address of the memory or of the synchronisation object.
+    pub object: u64,
+    pub site: SiteId,
+    /// Result of the operation, number of the epoch, or index of the new thread.
+    pub value: i64,
+    pub sources: Vec<Point>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// The 64-byte chunk at `object` became mine alone; `sources` are all who had used it and may have gone on to.
+    #[default]
+    Take = 1,
+    /// The chunk at `object` became readable by all. Creates epoch `value`; epochs are created in their numbers' order.
+    Share = 2,
+    /// From now on I read what was shared in epochs up to `value`: an edge from the creator of epoch `value`.
+    Seen = 3,
+    /// The contended 8-byte cell at `object` changed hands; the single source is the last access of its previous
+    /// user. What the order of two runs must be depends on `access`: only flow dependences bind (Light, §3).
+    Run = 4,
+    /// A synchronisation operation `op` on `object` with result `value`.
+    Sync = 5,
+    /// I created thread `value`.
+    Spawn = 6,
+    /// First event of a thread; the source is its creator's `Spawn`.
+    Start = 7,
+    /// Last event of a thread. Creates epoch `value`, so that one `Seen` orders whatever comes after all ended threads.
+    Exit = 8,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 8] = [
+        Kind::Take,
+        Kind::Share,
+        Kind::Seen,
+        Kind::Run,
+        Kind::Sync,
+        Kind::Spawn,
+        Kind::Start,
+        Kind::Exit,
+    ];
+
+    pub fn from_u8(byte: u8) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|k| *k as u8 == byte)
+    }
+}
+
+/// Synchronisation operations, as replay has to tell them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Op {
+    #[default]
+    None = 0,
+    MutexLock = 1,
+    MutexTryLock = 2,
+    MutexUnlock = 3,
+    MutexTimedLock = 4,
+    RwReadLock = 5,
+    RwWriteLock = 6,
+    RwTryReadLock = 7,
+    RwTryWriteLock = 8,
+    RwUnlock = 9,
+    SpinLock = 10,
+    SpinTryLock = 11,
+    SpinUnlock = 12,
+    /// The half of a wait that releases the mutex.
+    CondRelease = 13,
+    /// The half of a wait that holds it again: sources are the waking signal and the mutex's last holder.
+    CondWake = 14,
+    CondSignal = 15,
+    CondBroadcast = 16,
+    BarrierArrive = 17,
+    BarrierLeave = 18,
+    SemPost = 19,
+    SemWait = 20,
+    SemTryWait = 21,
+    SemTimedWait = 22,
+    OnceBegin = 23,
+    OnceEnd = 24,
+    OnceReturn = 25,
+    Join = 26,
+    Cancel = 27,
+    Cancelled = 28,
+    /// The allocator exchanged blocks with the pool all threads share.
+    HeapPool = 29,
+    /// Output through a descriptor or a stdio stream.
+    Output = 30,
+    GuardAcquire = 31,
+    GuardRelease = 32,
+    FutexWait = 33,
+    FutexWake = 34,
+    /// A call whose result is not a function of the program (clock, input); only its `value` matters.
+    Input = 35,
+    RwTimedReadLock = 36,
+    RwTimedWriteLock = 37,
+    /// A parallel region, worksharing construct or lock of the OpenMP runtime.
+    OpenMp = 38,
+    MutexInit = 39,
+    MutexDestroy = 40,
+    /// A lock of a stdio stream, held across calls (`flockfile`).
+    StreamLock = 41,
+    StreamUnlock = 42,
+}
+
+impl Op {
+    pub const LAST: u8 = Op::StreamUnlock as u8;
+
+    pub fn from_u8(byte: u8) -> Option<Op> {
+        use Op::*;
+        const ALL: [Op; Op::LAST as usize + 1] = [
+            None,
+            MutexLock,
+            MutexTryLock,
+            MutexUnlock,
+            MutexTimedLock,
+            RwReadLock,
+            RwWriteLock,
+            RwTryReadLock,
+            RwTryWriteLock,
+            RwUnlock,
+            SpinLock,
+            SpinTryLock,
+            SpinUnlock,
+            CondRelease,
+            CondWake,
+            CondSignal,
+            CondBroadcast,
+            BarrierArrive,
+            BarrierLeave,
+            SemPost,
+            SemWait,
+            SemTryWait,
+            SemTimedWait,
+            OnceBegin,
+            OnceEnd,
+            OnceReturn,
+            Join,
+            Cancel,
+            Cancelled,
+            HeapPool,
+            Output,
+            GuardAcquire,
+            GuardRelease,
+            FutexWait,
+            FutexWake,
+            Input,
+            RwTimedReadLock,
+            RwTimedWriteLock,
+            OpenMp,
+            MutexInit,
+            MutexDestroy,
+            StreamLock,
+            StreamUnlock,
+        ];
+        ALL.get(byte as usize).copied()
+    }
+}
+
+/// How a run of one thread on one contended cell begins, and what the previous run was.
+///
+/// A *run* is a maximal sequence of accesses by one thread with no access by another between (Light, lemma 4.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Access(pub u8);
+
+impl Access {
+    /// My first access reads the cell (or writes only part of it): a flow dependence on the last write before.
+    pub const READS: u8 = 1;
+    /// My first access writes the cell.
+    pub const WRITES: u8 = 2;
+    /// The run before mine wrote the cell at least once.
+    pub const PREVIOUS_WROTE: u8 = 4;
+    /// The first access is one atomic read-modify-write.
+    pub const ATOMIC: u8 = 8;
+
+    pub fn reads(self) -> bool {
+        self.0 & Access::READS != 0
+    }
+    pub fn writes(self) -> bool {
+        self.0 & Access::WRITES != 0
+    }
+    pub fn previous_wrote(self) -> bool {
+        self.0 & Access::PREVIOUS_WROTE != 0
+    }
+    /// Overwrites the whole cell without looking at it: no flow dependence, so no order with what came before.
+    pub fn is_blind(self) -> bool {
+        self.writes() && !self.reads()
+    }
+}

@@ -1,0 +1,312 @@
+//! The control file, seen from outside: written before the program starts, read while it runs and after it died.
+//!
+//! The program writes into it at any moment, and a dead or hostile one may have left anything, so it is never mapped
+//! onto the `repr(C)` types: numbers are read little-endian at the offsets those types have, and each is checked.
+use crate::Error;
+use crate::Result;
+use crate::Scope;
+use crate::Truncated;
+use runtime_abi::ABI_VERSION;
+use runtime_abi::CONTROL_BYTES;
+use runtime_abi::CONTROL_MAGIC;
+use runtime_abi::ControlHeader;
+use runtime_abi::HEADER_BYTES;
+use runtime_abi::THREADS_MAX;
+use runtime_abi::ThreadSlot;
+use runtime_abi::divergence;
+use runtime_abi::mode;
+use runtime_abi::thread_state;
+use std::fs::File;
+use std::mem::offset_of;
+use std::mem::size_of;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Longest path of a run directory that the control header has room for.
+const RUN_DIRECTORY_BYTES_MAX: usize = 4096;
+/// The numbers of the header; the path of the run directory comes after them and is only written.
+const NUMBERS_BYTES: usize = offset_of!(ControlHeader, run_directory);
+
+const _: () = assert!(NUMBERS_BYTES + RUN_DIRECTORY_BYTES_MAX <= HEADER_BYTES);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Record,
+    Replay,
+}
+
+/// What the tool tells the runtime.
+#[derive(Clone, Debug)]
+pub struct ControlSetup<'a> {
+    pub mode: Mode,
+    pub scope: Scope,
+    /// 0: no chaos.
+    pub chaos_seed: u64,
+    /// 0: no limit.
+    pub log_bytes_max: u64,
+    /// Absolute. Where logs are created (record), or the schedule is (replay).
+    pub run_directory: &'a Path,
+}
+
+/// What the runtime tells the tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderSnapshot {
+    pub attached: bool,
+    pub threads: u32,
+    pub truncated: Option<Truncated>,
+    pub log_bytes: u64,
+    pub epoch: u64,
+    pub forked: bool,
+    pub live: u32,
+    pub divergence: Option<DivergenceReport>,
+}
+
+/// The first divergence of a replay, in the runtime's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DivergenceReport {
+    /// One of `runtime_abi::divergence`.
+    pub kind: u32,
+    pub thread: u32,
+    pub event: u64,
+    /// `run_model::Kind` in the low byte, `run_model::Op` in the next.
+    pub actual: u32,
+    pub site: u32,
+    pub object: u64,
+    pub value: u64,
+    pub other_thread: u32,
+    pub other_count: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadState {
+    Unused,
+    Running,
+    Exited,
+    Stopped,
+    Waiting,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotSnapshot {
+    pub count: u64,
+    pub gate: u64,
+    pub state: ThreadState,
+    pub wait_thread: u32,
+    pub wait_count: u64,
+    pub records: u64,
+    pub parent: u32,
+    pub os_thread: u32,
+}
+
+/// An open control file; `path` is for messages.
+#[derive(Debug)]
+pub struct ControlFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl ControlFile {
+    /// Fills an empty file. Slots are zero and take no space until a thread uses them.
+    pub fn initialise(file: File, path: &Path, setup: &ControlSetup<'_>) -> Result<ControlFile> {
+        let header = encode_header(setup)?;
+        let failed = |e| Error::io("write", path, e);
+        file.set_len(CONTROL_BYTES as u64).map_err(failed)?;
+        file.write_all_at(&header, 0).map_err(failed)?;
+        Ok(ControlFile {
+            file,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Opens what a recording left behind, and checks that it is a control file this build understands.
+    pub fn open(path: &Path) -> Result<ControlFile> {
+        let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+        let bytes = file.metadata().map_err(|e| Error::io("read", path, e))?.len();
+        if bytes != CONTROL_BYTES as u64 {
+            return Err(Error::corrupt(
+                path,
+                "size",
+                format!("{CONTROL_BYTES} bytes"),
+                format!("{bytes} bytes"),
+            ));
+        }
+        let control = ControlFile {
+            file,
+            path: path.to_owned(),
+        };
+        control.header()?;
+        Ok(control)
+    }
+
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    pub fn header(&self) -> Result<HeaderSnapshot> {
+        let mut bytes = [0; NUMBERS_BYTES];
+        self.file
+            .read_exact_at(&mut bytes, 0)
+            .map_err(|e| Error::io("read", &self.path, e))?;
+        decode_header(&bytes, &self.path)
+    }
+
+    /// The slots of all threads the program has had so far, by index.
+    pub fn slots(&self) -> Result<Vec<SlotSnapshot>> {
+        let threads = self.header()?.threads as usize;
+        let mut bytes = vec![0; threads * size_of::<ThreadSlot>()];
+        self.file
+            .read_exact_at(&mut bytes, HEADER_BYTES as u64)
+            .map_err(|e| Error::io("read", &self.path, e))?;
+        bytes
+            .chunks_exact(size_of::<ThreadSlot>())
+            .zip(0..)
+            .map(|(slot, i)| decode_slot(slot, i, &self.path))
+            .collect()
+    }
+
+    /// Lowers the limit of a recording under way; the runtime looks at it whenever a log grows.
+    pub fn set_log_bytes_max(&self, bytes_max: u64) -> Result<()> {
+        self.file
+            .write_all_at(
+                &bytes_max.to_le_bytes(),
+                offset_of!(ControlHeader, log_bytes_max) as u64,
+            )
+            .map_err(|e| Error::io("write", &self.path, e))
+    }
+}
+
+fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
+    let directory = setup.run_directory.as_os_str().as_bytes();
+    // One byte less than there is room for, so that the runtime always finds a NUL.
+    if directory.len() >= RUN_DIRECTORY_BYTES_MAX {
+        return Err(Error::PathTooLong {
+            path: setup.run_directory.to_owned(),
+            bytes_max: RUN_DIRECTORY_BYTES_MAX - 1,
+        });
+    }
+    assert!(
+        setup.run_directory.is_absolute(),
+        "the program may change its directory: {:?}",
+        setup.run_directory
+    );
+    let mode = match setup.mode {
+        Mode::Record => mode::RECORD,
+        Mode::Replay => mode::REPLAY,
+    };
+    let mut bytes = vec![0; NUMBERS_BYTES + directory.len() + 1];
+    let mut put = |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
+    put(offset_of!(ControlHeader, magic), &CONTROL_MAGIC.to_le_bytes());
+    put(offset_of!(ControlHeader, abi_version), &ABI_VERSION.to_le_bytes());
+    put(offset_of!(ControlHeader, mode), &mode.to_le_bytes());
+    put(offset_of!(ControlHeader, scope), &setup.scope.to_abi().to_le_bytes());
+    put(
+        offset_of!(ControlHeader, run_directory_bytes),
+        &(directory.len() as u32).to_le_bytes(),
+    );
+    put(offset_of!(ControlHeader, chaos_seed), &setup.chaos_seed.to_le_bytes());
+    put(
+        offset_of!(ControlHeader, log_bytes_max),
+        &setup.log_bytes_max.to_le_bytes(),
+    );
+    put(offset_of!(ControlHeader, run_directory), directory);
+    Ok(bytes)
+}
+
+fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnapshot> {
+    let wrong = |place: &str, expected: String, found: String| Error::corrupt(path, place, expected, found);
+    let magic = u64_at(bytes, offset_of!(ControlHeader, magic));
+    if magic != CONTROL_MAGIC {
+        return Err(wrong(
+            "magic at byte 0",
+            format!("{CONTROL_MAGIC:#018x}"),
+            format!("{magic:#018x}"),
+        ));
+    }
+    let abi = u32_at(bytes, offset_of!(ControlHeader, abi_version));
+    if abi > ABI_VERSION {
+        let (found, known) = (u64::from(abi), u64::from(ABI_VERSION));
+        return Err(Error::Newer {
+            file: path.to_owned(),
+            what: "ABI version",
+            found,
+            known,
+        });
+    }
+    if abi < ABI_VERSION {
+        return Err(wrong("ABI version", ABI_VERSION.to_string(), abi.to_string()));
+    }
+    let threads = u32_at(bytes, offset_of!(ControlHeader, threads));
+    if threads as usize > THREADS_MAX {
+        return Err(wrong(
+            "number of threads",
+            format!("at most {THREADS_MAX}"),
+            threads.to_string(),
+        ));
+    }
+    Ok(HeaderSnapshot {
+        attached: u32_at(bytes, offset_of!(ControlHeader, attached)) != 0,
+        threads,
+        truncated: Truncated::from_abi(
+            u32_at(bytes, offset_of!(ControlHeader, truncated)),
+            u32_at(bytes, offset_of!(ControlHeader, truncated_errno)),
+        ),
+        log_bytes: u64_at(bytes, offset_of!(ControlHeader, log_bytes)),
+        epoch: u64_at(bytes, offset_of!(ControlHeader, epoch)),
+        forked: u32_at(bytes, offset_of!(ControlHeader, forked)) != 0,
+        live: u32_at(bytes, offset_of!(ControlHeader, live)),
+        divergence: decode_divergence(bytes),
+    })
+}
+
+fn decode_divergence(bytes: &[u8]) -> Option<DivergenceReport> {
+    let kind = u32_at(bytes, offset_of!(ControlHeader, divergence_kind));
+    (kind != divergence::NONE).then(|| DivergenceReport {
+        kind,
+        thread: u32_at(bytes, offset_of!(ControlHeader, divergence_thread)),
+        event: u64_at(bytes, offset_of!(ControlHeader, divergence_event)),
+        actual: u32_at(bytes, offset_of!(ControlHeader, divergence_actual)),
+        site: u32_at(bytes, offset_of!(ControlHeader, divergence_site)),
+        object: u64_at(bytes, offset_of!(ControlHeader, divergence_object)),
+        value: u64_at(bytes, offset_of!(ControlHeader, divergence_value)),
+        other_thread: u32_at(bytes, offset_of!(ControlHeader, divergence_other_thread)),
+        other_count: u64_at(bytes, offset_of!(ControlHeader, divergence_other_count)),
+    })
+}
+
+fn decode_slot(bytes: &[u8], index: usize, path: &Path) -> Result<SlotSnapshot> {
+    let state = match u32_at(bytes, offset_of!(ThreadSlot, state)) {
+        thread_state::UNUSED => ThreadState::Unused,
+        thread_state::RUNNING => ThreadState::Running,
+        thread_state::EXITED => ThreadState::Exited,
+        thread_state::STOPPED => ThreadState::Stopped,
+        thread_state::WAITING => ThreadState::Waiting,
+        other => {
+            return Err(Error::corrupt(
+                path,
+                format!("state of thread {index}"),
+                "0 to 4",
+                other.to_string(),
+            ));
+        }
+    };
+    Ok(SlotSnapshot {
+        count: u64_at(bytes, offset_of!(ThreadSlot, count)),
+        gate: u64_at(bytes, offset_of!(ThreadSlot, gate)),
+        state,
+        wait_thread: u32_at(bytes, offset_of!(ThreadSlot, wait_thread)),
+        wait_count: u64_at(bytes, offset_of!(ThreadSlot, wait_count)),
+        records: u64_at(bytes, offset_of!(ThreadSlot, records)),
+        parent: u32_at(bytes, offset_of!(ThreadSlot, parent)),
+        os_thread: u32_at(bytes, offset_of!(ThreadSlot, os_thread)),
+    })
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("four bytes"))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
+}

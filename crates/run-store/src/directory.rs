@@ -1,0 +1,293 @@
+//! One run directory: what is in it, and how it becomes complete.
+use crate::ControlFile;
+use crate::ControlSetup;
+use crate::Error;
+use crate::META_VERSION;
+use crate::Result;
+use crate::RunMeta;
+use std::fs;
+use std::fs::File;
+use std::fs::OpenOptions;
+use std::fs::TryLockError;
+use std::io;
+use std::io::Read;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+
+const SEALED: &str = "run.json";
+const RECORDING: &str = "recording.json";
+const CONTROL: &str = "control";
+/// No honest metadata is near this; a bigger file is not read into memory.
+const META_BYTES_MAX: u64 = 64 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDirectory {
+    path: PathBuf,
+}
+
+/// How far the recording of a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunState {
+    Complete,
+    /// The program is still running.
+    Recording,
+    /// The recorder was killed; logs are whole up to their last event, but nobody saw how the program ended.
+    Interrupted,
+}
+
+impl RunDirectory {
+    /// `path` must be absolute, because programs change their directory.
+    pub(crate) fn at(path: PathBuf) -> RunDirectory {
+        assert!(path.is_absolute(), "a run directory needs an absolute path: {path:?}");
+        RunDirectory { path }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last part of the path: what `ls` prints.
+    pub fn name(&self) -> String {
+        self.path
+            .file_name()
+            .map_or_else(|| self.path.display().to_string(), |n| n.to_string_lossy().into_owned())
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn thread_log(&self, thread: u32) -> PathBuf {
+        self.path.join(format!("thread-{thread}.log"))
+    }
+
+    pub(crate) fn holds_metadata(&self) -> bool {
+        self.file(SEALED).is_file() || self.file(RECORDING).is_file()
+    }
+
+    /// Creates the control file, locked: as long as the recorder or its program lives, the run counts as recording.
+    pub fn create_control(&self, setup: &ControlSetup<'_>) -> Result<ControlFile> {
+        let path = self.file(CONTROL);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|e| Error::io("create", &path, e))?;
+        file.lock().map_err(|e| Error::io("lock", &path, e))?;
+        ControlFile::initialise(file, &path, setup)
+    }
+
+    pub fn control(&self) -> Result<ControlFile> {
+        ControlFile::open(&self.file(CONTROL))
+    }
+
+    /// Writes `recording.json`: from now on the directory is a run.
+    pub fn begin(&self, meta: &RunMeta) -> Result<()> {
+        write_whole(&self.file(RECORDING), &encode(meta))
+    }
+
+    /// Makes the run complete. After this returns it stays so, whatever happens to the machine.
+    pub fn seal(&self, meta: &RunMeta) -> Result<()> {
+        assert!(meta.ending.is_some(), "a run is sealed with its ending");
+        let (from, to) = (self.file(RECORDING), self.file(SEALED));
+        write_whole(&from, &encode(meta))?;
+        fs::rename(&from, &to).map_err(|e| Error::io("rename to run.json", &from, e))?;
+        sync_directory(&self.path)
+    }
+
+    /// The metadata and whether it is final.
+    pub fn load(&self) -> Result<(RunMeta, RunState)> {
+        let sealed = self.file(SEALED);
+        if let Some(meta) = read_meta(&sealed)? {
+            if meta.ending.is_none() {
+                return Err(Error::corrupt(
+                    &sealed,
+                    "field ending",
+                    "how the program ended",
+                    "nothing",
+                ));
+            }
+            return Ok((meta, RunState::Complete));
+        }
+        match read_meta(&self.file(RECORDING))? {
+            Some(meta) if self.is_locked()? => Ok((meta, RunState::Recording)),
+            Some(meta) => Ok((meta, RunState::Interrupted)),
+            None => Err(Error::NotARun {
+                path: self.path.clone(),
+            }),
+        }
+    }
+
+    fn is_locked(&self) -> Result<bool> {
+        let path = self.file(CONTROL);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(Error::io("read", &path, e)),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(e)) => Err(Error::io("lock", &path, e)),
+        }
+    }
+
+    /// Bytes the run takes on disk. Logs are allocated ahead and sparse, so this is not the sum of lengths.
+    pub fn disk_bytes(&self) -> Result<u64> {
+        let failed = |e| Error::io("read", &self.path, e);
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            // A file that vanishes meanwhile takes no space.
+            if let Ok(metadata) = entry.map_err(failed)?.metadata() {
+                bytes += metadata.blocks() * 512;
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Deletes the files of the recording but keeps the directory and so its name, for the next attempt.
+    pub fn clear(&self) -> Result<()> {
+        for path in self.own_files()?.0 {
+            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the run. Files this tool did not write are left where they are, and reported.
+    pub fn remove(&self) -> Result<()> {
+        if self.holds_metadata() && self.is_locked()? {
+            return Err(Error::InUse {
+                path: self.path.clone(),
+            });
+        }
+        let foreign = self.own_files()?.1;
+        self.clear()?;
+        if let Some(example) = foreign.first() {
+            let example = example.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Err(Error::ForeignFiles {
+                path: self.path.clone(),
+                example,
+            });
+        }
+        fs::remove_dir(&self.path).map_err(|e| Error::io("remove", &self.path, e))
+    }
+
+    /// The directory's entries: ours, metadata first (an interrupted removal is then no run any more), and others.
+    fn own_files(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
+        let failed = |e| Error::io("read", &self.path, e);
+        let (mut own, mut foreign) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let is_file = entry.file_type().map_err(failed)?.is_file();
+            match entry.file_name().to_str() {
+                Some(name) if is_file && is_own_name(name) => own.push(entry.path()),
+                _ => foreign.push(entry.path()),
+            }
+        }
+        own.sort_by_key(|path| path.extension().is_none_or(|extension| extension != "json"));
+        foreign.sort();
+        Ok((own, foreign))
+    }
+}
+
+fn is_own_name(name: &str) -> bool {
+    const NAMES: [&str; 9] = [
+        SEALED,
+        RECORDING,
+        CONTROL,
+        "stdout",
+        "stderr",
+        "objects",
+        "maps",
+        "schedule",
+        "schedule.json",
+    ];
+    let is_log = name
+        .strip_prefix("thread-")
+        .and_then(|rest| rest.strip_suffix(".log"))
+        .is_some();
+    NAMES.contains(&name) || is_log || name.ends_with(".part")
+}
+
+fn encode(meta: &RunMeta) -> Vec<u8> {
+    let mut json = serde_json::to_vec_pretty(meta).expect("metadata has only string keys");
+    json.push(b'\n');
+    json
+}
+
+/// Writes a file that is either absent, the old one, or the new one in full: never half of it.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    // The process id keeps two replays that compute the same file at the same time apart.
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = PathBuf::from(part);
+    let failed = |e| Error::io("write", path, e);
+    let written = File::create(&part).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    });
+    if let Err(e) = written {
+        // Nothing to report if this fails as well: the first error is the one that matters.
+        let _ = fs::remove_file(&part);
+        return Err(failed(e));
+    }
+    Ok(())
+}
+
+fn sync_directory(path: &Path) -> Result<()> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|e| Error::io("write", path, e))
+}
+
+fn read_meta(path: &Path) -> Result<Option<RunMeta>> {
+    let failed = |e| Error::io("read", path, e);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) => return Err(failed(e)),
+    };
+    let mut bytes = Vec::new();
+    file.take(META_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > META_BYTES_MAX {
+        return Err(Error::corrupt(
+            path,
+            "size",
+            format!("at most {META_BYTES_MAX} bytes"),
+            "more",
+        ));
+    }
+    // The version first: a newer layout must be named as such, not as a missing field.
+    let malformed = |e: serde_json::Error| {
+        let place = format!("line {} column {}", e.line(), e.column());
+        Error::corrupt(path, place, "metadata of a run in JSON", e.to_string())
+    };
+    let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(malformed)?;
+    match value.get("version").and_then(serde_json::Value::as_u64) {
+        None => return Err(Error::corrupt(path, "field version", "a number", "none")),
+        Some(found) if found > u64::from(META_VERSION) => {
+            let known = u64::from(META_VERSION);
+            return Err(Error::Newer {
+                file: path.to_owned(),
+                what: "metadata version",
+                found,
+                known,
+            });
+        }
+        Some(_) => {}
+    }
+    let meta: RunMeta = serde_json::from_slice(&bytes).map_err(malformed)?;
+    if meta.argv.is_empty() {
+        return Err(Error::corrupt(
+            path,
+            "field argv",
+            "at least the program's name",
+            "nothing",
+        ));
+    }
+    Ok(Some(meta))
+}

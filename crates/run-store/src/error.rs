@@ -1,0 +1,200 @@
+//! What can go wrong with a run on disk, as sentences that name the thing and the remedy.
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Debug)]
+pub enum Error {
+    /// None of the three variables that say where runs live is set.
+    NoHome,
+    /// A run name that is not a plain file name.
+    BadName {
+        name: String,
+    },
+    NoSuchRun {
+        name: String,
+        root: PathBuf,
+    },
+    NoRuns {
+        root: PathBuf,
+    },
+    /// A directory that holds neither `run.json` nor `recording.json`.
+    NotARun {
+        path: PathBuf,
+    },
+    /// `-o DIR` with a DIR that exists.
+    Exists {
+        path: PathBuf,
+    },
+    /// The run is being recorded at this moment.
+    InUse {
+        path: PathBuf,
+    },
+    /// Files we did not write are in a run directory that is to be removed.
+    ForeignFiles {
+        path: PathBuf,
+        example: String,
+    },
+    PathTooLong {
+        path: PathBuf,
+        bytes_max: usize,
+    },
+    Io {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+    Corrupt {
+        file: PathBuf,
+        place: String,
+        expected: String,
+        found: String,
+    },
+    /// Written by a newer version of this tool.
+    Newer {
+        file: PathBuf,
+        what: &'static str,
+        found: u64,
+        known: u64,
+    },
+}
+
+impl Error {
+    pub fn io(doing: &'static str, path: &Path, source: io::Error) -> Error {
+        Error::Io {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub fn corrupt(
+        file: &Path,
+        place: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Error {
+        Error::Corrupt {
+            file: file.to_owned(),
+            place: place.into(),
+            expected: expected.into(),
+            found: found.into(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoHome => {
+                write!(
+                    f,
+                    "cannot tell where runs live: set REFRAIN_DIR (or XDG_DATA_HOME, or HOME) to a directory"
+                )
+            }
+            Error::BadName { name } => {
+                write!(
+                    f,
+                    "'{name}' is not the name of a run; give a name that `refrain ls` prints, or a directory"
+                )
+            }
+            Error::NoSuchRun { name, root } => write!(
+                f,
+                "there is no run '{name}' in {} and no directory of that name here; `refrain ls` lists the runs",
+                root.display()
+            ),
+            Error::NoRuns { root } => write!(
+                f,
+                "there is no latest run in {}; record one with `refrain record -- PROG`, or name a run",
+                root.display()
+            ),
+            Error::NotARun { path } => {
+                write!(
+                    f,
+                    "{} is not a run: it holds neither run.json nor recording.json",
+                    path.display()
+                )
+            }
+            Error::Exists { path } => {
+                write!(
+                    f,
+                    "{} exists already; give -o a directory that does not exist yet",
+                    path.display()
+                )
+            }
+            Error::InUse { path } => {
+                write!(
+                    f,
+                    "{} is being recorded right now; wait for its program to end",
+                    path.display()
+                )
+            }
+            Error::ForeignFiles { path, example } => write!(
+                f,
+                "{} also holds files that are no part of the run (such as '{example}'); these were left there",
+                path.display()
+            ),
+            Error::PathTooLong { path, bytes_max } => write!(
+                f,
+                "the path {} is longer than {bytes_max} bytes; set REFRAIN_DIR to a shorter one",
+                path.display()
+            ),
+            Error::Io { doing, path, source } => {
+                write!(
+                    f,
+                    "cannot {doing} {}: {}{}",
+                    path.display(),
+                    plain(source),
+                    remedy(source)
+                )
+            }
+            Error::Corrupt {
+                file,
+                place,
+                expected,
+                found,
+            } => write!(
+                f,
+                "cannot read {}: {place}: expected {expected}, found {found}; the file is damaged or not ours",
+                file.display()
+            ),
+            Error::Newer {
+                file,
+                what,
+                found,
+                known,
+            } => write!(
+                f,
+                "cannot read {}: it has {what} {found}, this build of refrain reads up to {known}; \
+                 use the version of refrain that recorded it",
+                file.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// The system's words without Rust's "(os error 28)".
+fn plain(source: &io::Error) -> String {
+    let text = source.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "; choose a place you may write to with REFRAIN_DIR or -o"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space (`refrain rm`), or choose another place with REFRAIN_DIR or -o"
+        }
+        _ => "",
+    }
+}

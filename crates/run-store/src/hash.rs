@@ -1,0 +1,23 @@
+//! Content hashes: they tell whether a binary or a log is still the one a run was made with.
+use crate::Error;
+use crate::Result;
+use std::fs::File;
+use std::path::Path;
+
+/// BLAKE3 of the file's bytes, in hexadecimal, and their number.
+pub fn hash_file(path: &Path) -> Result<(String, u64)> {
+    let file = File::open(path).map_err(|e| Error::io("read", path, e))?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file).map_err(|e| Error::io("read", path, e))?;
+    Ok((hasher.finalize().to_hex().to_string(), hasher.count()))
+}
+
+/// BLAKE3 of several byte strings, each with its length, so that moving a byte from one to the next changes it.
+pub fn hash_bytes<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    hasher.finalize().to_hex().to_string()
+}

@@ -1,0 +1,47 @@
+//! Run directories on disk: create, seal, list, open, remove.
+//!
+//! A run is a directory. While its program runs it holds `recording.json`; when the recording is complete that file
+//! is rewritten and *renamed* to `run.json`, so a run is complete exactly when it says so, and a recording that was
+//! killed half-way is recognised as such and still readable ([`RunState`]).
+//!
+//! This crate knows names, metadata and the control file. It does not decode logs (`log-format`), and it runs nothing
+//! (`replayer`). Everything read from disk is checked: damage is an [`Error::Corrupt`] that names file, place,
+//! expectation and finding; nothing here panics on foreign bytes. Removal deletes only files this tool writes, never
+//! a tree.
+//!
+//! Start with [`Store`] and [`RunDirectory`].
+#![forbid(unsafe_code)]
+
+mod control;
+mod directory;
+mod error;
+mod hash;
+mod meta;
+mod store;
+mod text;
+
+pub use control::ControlFile;
+pub use control::ControlSetup;
+pub use control::DivergenceReport;
+pub use control::HeaderSnapshot;
+pub use control::Mode;
+pub use control::SlotSnapshot;
+pub use control::ThreadState;
+pub use directory::RunDirectory;
+pub use directory::RunState;
+pub use directory::write_whole;
+pub use error::Error;
+pub use error::Result;
+pub use hash::hash_bytes;
+pub use hash::hash_file;
+pub use meta::Captured;
+pub use meta::Ending;
+pub use meta::FileIdentity;
+pub use meta::META_VERSION;
+pub use meta::Outcome;
+pub use meta::RunMeta;
+pub use meta::Scope;
+pub use meta::Truncated;
+pub use meta::signal_name;
+pub use store::Store;
+pub use text::Text;

@@ -1,0 +1,221 @@
+//! What `run.json` says: how the program was started, and how it ended.
+use crate::Text;
+use runtime_abi::scope;
+use runtime_abi::truncated;
+use serde::Deserialize;
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// Version of the metadata this build writes; it reads all up to this one.
+pub const META_VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunMeta {
+    pub version: u32,
+    /// Version of the tool that recorded.
+    pub refrain: String,
+    /// `runtime_abi::ABI_VERSION` of the recorder.
+    pub abi_version: u32,
+    pub argv: Vec<Text>,
+    pub cwd: Text,
+    /// Sorted by name, as the program got it: addresses on the stack depend on every byte of it.
+    pub env: Vec<(Text, Text)>,
+    pub executable: FileIdentity,
+    /// Shared libraries the program had mapped; known once the run is sealed.
+    #[serde(default)]
+    pub libraries: Vec<FileIdentity>,
+    pub method: String,
+    pub scope: Scope,
+    #[serde(default)]
+    pub chaos_seed: Option<u64>,
+    #[serde(default)]
+    pub log_bytes_max: Option<u64>,
+    /// Unix time in seconds.
+    pub started: u64,
+    /// Absent while recording, and for ever if the recorder was killed.
+    #[serde(default)]
+    pub ending: Option<Ending>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    pub path: Text,
+    /// BLAKE3, hexadecimal.
+    pub hash: String,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    pub duration_ms: u64,
+    pub outcome: Outcome,
+    /// Why the log ends before the program did.
+    #[serde(default)]
+    pub truncated: Option<Truncated>,
+    /// The program called fork; its children were not recorded.
+    #[serde(default)]
+    pub forked: bool,
+    pub threads: u32,
+    pub events: u64,
+    pub records: u64,
+    pub log_bytes: u64,
+    pub stdout: Captured,
+    pub stderr: Captured,
+}
+
+/// How much of a stream was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    pub bytes: u64,
+    /// False when the copy in the run directory could not be written to its end.
+    pub complete: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Exited(i32),
+    Signaled(i32),
+    /// Killed by `--timeout`.
+    TimedOut,
+}
+
+impl Outcome {
+    pub fn is_failure(self) -> bool {
+        self != Outcome::Exited(0)
+    }
+
+    /// The exit status a shell would see; a hang is reported like coreutils' `timeout` does.
+    pub fn exit_status(self) -> i32 {
+        match self {
+            Outcome::Exited(code) => code,
+            Outcome::Signaled(signal) => 128 + signal,
+            Outcome::TimedOut => 124,
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Outcome::Exited(code) => write!(f, "exit {code}"),
+            Outcome::Signaled(signal) => match signal_name(signal) {
+                Some(name) => write!(f, "{name}"),
+                None => write!(f, "signal {signal}"),
+            },
+            Outcome::TimedOut => write!(f, "timeout"),
+        }
+    }
+}
+
+/// Names of the signals programs usually die of; numbers are those of Linux on x86-64.
+pub fn signal_name(signal: i32) -> Option<&'static str> {
+    const NAMES: [(i32, &str); 16] = [
+        (1, "SIGHUP"),
+        (2, "SIGINT"),
+        (3, "SIGQUIT"),
+        (4, "SIGILL"),
+        (5, "SIGTRAP"),
+        (6, "SIGABRT"),
+        (7, "SIGBUS"),
+        (8, "SIGFPE"),
+        (9, "SIGKILL"),
+        (11, "SIGSEGV"),
+        (13, "SIGPIPE"),
+        (14, "SIGALRM"),
+        (15, "SIGTERM"),
+        (24, "SIGXCPU"),
+        (25, "SIGXFSZ"),
+        (31, "SIGSYS"),
+    ];
+    NAMES
+        .iter()
+        .find(|(number, _)| *number == signal)
+        .map(|(_, name)| *name)
+}
+
+/// What is observed; each scope includes the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    Inputs,
+    Sync,
+    Memory,
+}
+
+impl Scope {
+    pub fn to_abi(self) -> u32 {
+        match self {
+            Scope::Inputs => scope::INPUTS,
+            Scope::Sync => scope::SYNC,
+            Scope::Memory => scope::MEMORY,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Inputs => "inputs",
+            Scope::Sync => "sync",
+            Scope::Memory => "memory",
+        }
+    }
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Scope, String> {
+        [Scope::Inputs, Scope::Sync, Scope::Memory]
+            .into_iter()
+            .find(|scope| scope.name() == text)
+            .ok_or_else(|| format!("'{text}' is not a scope; choose inputs, sync or memory"))
+    }
+}
+
+/// Why recording stopped before the program did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Truncated {
+    NoSpace {
+        errno: i32,
+    },
+    SizeLimit,
+    TimeLimit,
+    Threads,
+    LogFile {
+        errno: i32,
+    },
+    /// A reason this build does not know.
+    Other {
+        code: u32,
+    },
+}
+
+impl Truncated {
+    pub fn from_abi(code: u32, errno: u32) -> Option<Truncated> {
+        let errno = errno as i32;
+        match code {
+            truncated::NO => None,
+            truncated::NO_SPACE => Some(Truncated::NoSpace { errno }),
+            truncated::SIZE_LIMIT => Some(Truncated::SizeLimit),
+            truncated::THREADS => Some(Truncated::Threads),
+            truncated::LOG_FILE => Some(Truncated::LogFile { errno }),
+            code => Some(Truncated::Other { code }),
+        }
+    }
+}
+
+impl fmt::Display for Truncated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let system = |errno: i32| std::io::Error::from_raw_os_error(errno).to_string();
+        match *self {
+            Truncated::NoSpace { errno } => write!(f, "the file system refused more space ({})", system(errno)),
+            Truncated::SizeLimit => write!(f, "--max-size was reached"),
+            Truncated::TimeLimit => write!(f, "--max-time was reached"),
+            Truncated::Threads => write!(f, "the program created more than {} threads", runtime_abi::THREADS_MAX),
+            Truncated::LogFile { errno } => write!(f, "a log could not be created or mapped ({})", system(errno)),
+            Truncated::Other { code } => write!(f, "reason {code}, unknown to this build"),
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The place where runs live, and the names they go by.
+use crate::Error;
+use crate::Result;
+use crate::RunDirectory;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::path::PathBuf;
+use std::path::absolute;
+
+const LATEST: &str = "latest";
+
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+impl Store {
+    /// `$REFRAIN_DIR`, else `$XDG_DATA_HOME/refrain`, else `~/.local/share/refrain`.
+    pub fn from_environment() -> Result<Store> {
+        let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let root = variable("REFRAIN_DIR")
+            .or_else(|| variable("XDG_DATA_HOME").map(|data| data.join("refrain")))
+            .or_else(|| variable("HOME").map(|home| home.join(".local/share/refrain")))
+            .ok_or(Error::NoHome)?;
+        Store::at(&root)
+    }
+
+    pub fn at(root: &Path) -> Result<Store> {
+        let root = absolute(root).map_err(|e| Error::io("use", root, e))?;
+        Ok(Store { root })
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Creates `PROG-N` with the next free N. Two recordings that start together get two numbers.
+    pub fn create(&self, program: &OsStr) -> Result<RunDirectory> {
+        fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        let prefix = directory_prefix(program);
+        let mut number = self.next_number(&prefix)?;
+        loop {
+            let path = self.root.join(format!("{prefix}-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(RunDirectory::at(path)),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                Err(e) => return Err(Error::io("create", &path, e)),
+            }
+        }
+    }
+
+    /// Creates the directory of `-o DIR`, which must not exist; its parents are created as needed.
+    pub fn create_at(path: &Path) -> Result<RunDirectory> {
+        let path = absolute(path).map_err(|e| Error::io("create", path, e))?;
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
+        }
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(RunDirectory::at(path)),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists { path }),
+            Err(e) => Err(Error::io("create", &path, e)),
+        }
+    }
+
+    /// Makes `latest` mean this run, atomically.
+    pub fn set_latest(&self, run: &RunDirectory) -> Result<()> {
+        fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        let target = run.path().strip_prefix(&self.root).unwrap_or(run.path());
+        let part = self.root.join(format!(".latest-{}", std::process::id()));
+        let failed = |e| Error::io("update", &self.root.join(LATEST), e);
+        symlink(target, &part).map_err(failed)?;
+        fs::rename(&part, self.root.join(LATEST)).map_err(failed)
+    }
+
+    /// A name in this store, a directory, or nothing for the latest run.
+    pub fn open(&self, which: Option<&OsStr>) -> Result<RunDirectory> {
+        let Some(which) = which else {
+            return match fs::canonicalize(self.root.join(LATEST)) {
+                Ok(path) => existing(path),
+                Err(_) => Err(Error::NoRuns {
+                    root: self.root.clone(),
+                }),
+            };
+        };
+        let shown = which.to_string_lossy();
+        if which.is_empty() {
+            return Err(Error::BadName {
+                name: shown.into_owned(),
+            });
+        }
+        let is_directory_syntax = shown.contains('/') || which == "." || which == "..";
+        if !is_directory_syntax {
+            // One path component by construction, so it cannot lead out of the store.
+            if let Ok(path) = fs::canonicalize(self.root.join(which)) {
+                return existing(path);
+            }
+        }
+        match fs::canonicalize(Path::new(which)) {
+            Ok(path) => existing(path),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Error::NoSuchRun {
+                name: shown.into_owned(),
+                root: self.root.clone(),
+            }),
+            Err(e) => Err(Error::io("open", Path::new(which), e)),
+        }
+    }
+
+    /// All runs, whole or interrupted, by name with numbers in their order. An absent store has none.
+    pub fn list(&self) -> Result<Vec<RunDirectory>> {
+        let mut runs = Vec::new();
+        for entry in self.entries()? {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let run = RunDirectory::at(entry.path());
+            if is_directory && run.holds_metadata() {
+                runs.push(run);
+            }
+        }
+        runs.sort_by_key(|run| {
+            let name = run.name();
+            let (prefix, number) = split_number(&name);
+            (prefix.to_owned(), number)
+        });
+        Ok(runs)
+    }
+
+    /// Deletes a run; if `latest` meant it, `latest` then means the newest run that is left, or nothing.
+    pub fn remove(&self, run: &RunDirectory) -> Result<()> {
+        let link = self.root.join(LATEST);
+        let was_latest = fs::canonicalize(&link).is_ok_and(|path| path == run.path());
+        run.remove()?;
+        if !was_latest {
+            return Ok(());
+        }
+        let newest = self
+            .list()?
+            .into_iter()
+            .max_by_key(|run| run.load().map_or(0, |(meta, _)| meta.started));
+        match newest {
+            Some(newest) => self.set_latest(&newest),
+            None => fs::remove_file(&link).map_err(|e| Error::io("remove", &link, e)),
+        }
+    }
+
+    fn next_number(&self, prefix: &str) -> Result<u64> {
+        let mut next = 0;
+        for entry in self.entries()? {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let (found, Some(number)) = split_number(&name)
+                && found == prefix
+            {
+                next = next.max(number.saturating_add(1));
+            }
+        }
+        Ok(next)
+    }
+
+    fn entries(&self) -> Result<Vec<fs::DirEntry>> {
+        let failed = |e| Error::io("read", &self.root, e);
+        match fs::read_dir(&self.root) {
+            Ok(entries) => entries.collect::<io::Result<Vec<_>>>().map_err(failed),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(failed(e)),
+        }
+    }
+}
+
+fn existing(path: PathBuf) -> Result<RunDirectory> {
+    let run = RunDirectory::at(path);
+    if run.holds_metadata() {
+        Ok(run)
+    } else {
+        Err(Error::NotARun {
+            path: run.path().to_owned(),
+        })
+    }
+}
+
+/// `racey-12` is (`racey`, 12); a name that ends in no number has none.
+fn split_number(name: &str) -> (&str, Option<u64>) {
+    match name.rsplit_once('-') {
+        Some((prefix, number)) => match number.parse() {
+            Ok(number) => (prefix, Some(number)),
+            Err(_) => (name, None),
+        },
+        None => (name, None),
+    }
+}
+
+/// The program's file name with everything a shell or a file system might take badly replaced.
+fn directory_prefix(program: &OsStr) -> String {
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
+    let prefix: String = name.chars().take(100).map(|c| if plain(c) { c } else { '_' }).collect();
+    match prefix.trim_start_matches(['.', '-']) {
+        "" => "program".to_owned(),
+        trimmed => trimmed.to_owned(),
+    }
+}

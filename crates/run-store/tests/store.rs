@@ -1,0 +1,299 @@
+//! Run directories on temporary disks: names, sealing, damage, removal.
+use run_store::Captured;
+use run_store::ControlSetup;
+use run_store::Ending;
+use run_store::Error;
+use run_store::FileIdentity;
+use run_store::META_VERSION;
+use run_store::Mode;
+use run_store::Outcome;
+use run_store::RunDirectory;
+use run_store::RunMeta;
+use run_store::RunState;
+use run_store::Scope;
+use run_store::Store;
+use run_store::ThreadState;
+use run_store::Truncated;
+use runtime_abi::CONTROL_BYTES;
+use runtime_abi::ControlHeader;
+use runtime_abi::HEADER_BYTES;
+use runtime_abi::ThreadSlot;
+use std::ffi::OsStr;
+use std::fs;
+use std::fs::OpenOptions;
+use std::mem::offset_of;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn store() -> (TempDir, Store) {
+    let root = TempDir::new().expect("a temporary directory");
+    let path = fs::canonicalize(root.path()).expect("an existing directory");
+    let store = Store::at(&path.join("runs")).expect("an absolute path");
+    (root, store)
+}
+
+fn meta(started: u64) -> RunMeta {
+    RunMeta {
+        version: META_VERSION,
+        refrain: "0.0.0".to_owned(),
+        abi_version: runtime_abi::ABI_VERSION,
+        argv: vec!["./racey".into(), "two words".into()],
+        cwd: "/".into(),
+        env: vec![
+            ("PATH".into(), "/bin".into()),
+            ("X".into(), OsStr::from_bytes(b"\xff").into()),
+        ],
+        executable: FileIdentity {
+            path: "/racey".into(),
+            hash: "00".to_owned(),
+            bytes: 1,
+        },
+        libraries: Vec::new(),
+        method: "light".to_owned(),
+        scope: Scope::Memory,
+        chaos_seed: Some(7),
+        log_bytes_max: None,
+        started,
+        ending: None,
+    }
+}
+
+fn ending(outcome: Outcome) -> Ending {
+    Ending {
+        duration_ms: 12,
+        outcome,
+        truncated: Some(Truncated::NoSpace { errno: 28 }),
+        forked: false,
+        threads: 2,
+        events: 100,
+        records: 10,
+        log_bytes: 64,
+        stdout: Captured {
+            bytes: 3,
+            complete: true,
+        },
+        stderr: Captured {
+            bytes: 0,
+            complete: true,
+        },
+    }
+}
+
+fn sealed(store: &Store, started: u64) -> RunDirectory {
+    let run = store.create(OsStr::new("racey")).expect("created");
+    let mut meta = meta(started);
+    run.begin(&meta).expect("begun");
+    meta.ending = Some(ending(Outcome::Exited(0)));
+    run.seal(&meta).expect("sealed");
+    run
+}
+
+fn setup(run_directory: &Path) -> ControlSetup<'_> {
+    ControlSetup {
+        mode: Mode::Record,
+        scope: Scope::Memory,
+        chaos_seed: 5,
+        log_bytes_max: 9,
+        run_directory,
+    }
+}
+
+#[test]
+fn names_are_numbered_and_harmless() {
+    let (_root, store) = store();
+    let name = |program: &str| store.create(OsStr::new(program)).expect("created").name();
+    assert_eq!(name("/usr/bin/racey"), "racey-0");
+    assert_eq!(name("racey"), "racey-1");
+    fs::create_dir(store.root().join("racey-41")).expect("created");
+    assert_eq!(name("./racey"), "racey-42");
+    assert_eq!(name("a b;c"), "a_b_c-0");
+    assert_eq!(name(".."), "program-0");
+    assert_eq!(name("-rf"), "rf-0");
+}
+
+#[test]
+fn simultaneous_recordings_get_different_directories() {
+    let (_root, store) = store();
+    let names = std::thread::scope(|scope| {
+        let create = || store.create(OsStr::new("p")).expect("created").name();
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(create)).collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().expect("no panic"))
+            .collect::<std::collections::BTreeSet<_>>()
+    });
+    assert_eq!(names.len(), 16);
+}
+
+#[test]
+fn a_run_is_complete_only_when_sealed() {
+    let (_root, store) = store();
+    let run = store.create(OsStr::new("racey")).expect("created");
+    assert!(matches!(run.load(), Err(Error::NotARun { .. })));
+    assert!(store.list().expect("listed").is_empty());
+
+    let mut meta = meta(1);
+    run.begin(&meta).expect("begun");
+    let control = run.create_control(&setup(run.path())).expect("created");
+    assert_eq!(run.load().expect("read"), (meta.clone(), RunState::Recording));
+    assert!(matches!(run.remove(), Err(Error::InUse { .. })));
+    drop(control);
+    assert_eq!(run.load().expect("read").1, RunState::Interrupted);
+
+    meta.ending = Some(ending(Outcome::Signaled(6)));
+    run.seal(&meta).expect("sealed");
+    assert_eq!(run.load().expect("read"), (meta, RunState::Complete));
+    assert!(!run.file("recording.json").exists());
+}
+
+#[test]
+fn runs_open_by_name_directory_and_as_the_latest() {
+    let (_root, store) = store();
+    assert!(matches!(store.open(None), Err(Error::NoRuns { .. })));
+    let (first, second) = (sealed(&store, 10), sealed(&store, 20));
+    store.set_latest(&first).expect("linked");
+    store.set_latest(&second).expect("linked again");
+    assert_eq!(store.open(None).expect("latest"), second);
+    assert_eq!(store.open(Some(OsStr::new("latest"))).expect("by its name"), second);
+    assert_eq!(store.open(Some(OsStr::new("racey-0"))).expect("by name"), first);
+    assert_eq!(store.open(Some(first.path().as_os_str())).expect("by directory"), first);
+    assert!(matches!(
+        store.open(Some(OsStr::new("racey-7"))),
+        Err(Error::NoSuchRun { .. })
+    ));
+    assert!(matches!(store.open(Some(OsStr::new(""))), Err(Error::BadName { .. })));
+    assert!(matches!(store.open(Some(OsStr::new("/"))), Err(Error::NotARun { .. })));
+
+    store.remove(&second).expect("removed");
+    assert_eq!(store.open(None).expect("the one that is left"), first);
+    store.remove(&first).expect("removed");
+    assert!(matches!(store.open(None), Err(Error::NoRuns { .. })));
+    assert!(!store.root().join("latest").is_symlink());
+}
+
+#[test]
+fn the_directory_of_o_must_not_exist() {
+    let (root, _store) = store();
+    let path = root.path().join("a/b");
+    Store::create_at(&path).expect("created with its parent");
+    assert!(matches!(Store::create_at(&path), Err(Error::Exists { .. })));
+}
+
+#[test]
+fn removal_leaves_foreign_files() {
+    let (_root, store) = store();
+    let run = sealed(&store, 1);
+    fs::write(run.file("notes.txt"), "mine").expect("written");
+    fs::write(run.thread_log(3), "").expect("written");
+    assert!(matches!(store.remove(&run), Err(Error::ForeignFiles { example, .. }) if example == "notes.txt"));
+    assert_eq!(fs::read(run.file("notes.txt")).expect("still there"), b"mine");
+    assert!(!run.thread_log(3).exists());
+}
+
+#[test]
+fn damaged_metadata_is_a_sentence_at_every_byte() {
+    let (_root, store) = store();
+    let run = sealed(&store, 1);
+    let path = run.file("run.json");
+    let whole = fs::read(&path).expect("read");
+    for length in 0..whole.len() - 1 {
+        fs::write(&path, &whole[..length]).expect("written");
+        if length < whole.len() - 2 {
+            let error = run.load().expect_err("a cut file").to_string();
+            assert!(error.contains("run.json"), "{error}");
+        }
+    }
+    for index in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[index] ^= 0x10;
+        fs::write(&path, &flipped).expect("written");
+        // A flip inside a string is not detectable here; it must only never panic.
+        let _ = run.load();
+    }
+}
+
+#[test]
+fn newer_metadata_is_named_as_such() {
+    let (_root, store) = store();
+    let run = sealed(&store, 1);
+    fs::write(run.file("run.json"), r#"{"version": 99, "layout": "unheard of"}"#).expect("written");
+    let error = run.load().expect_err("too new");
+    assert!(matches!(error, Error::Newer { found: 99, .. }), "{error}");
+    assert!(error.to_string().contains("99"), "{error}");
+}
+
+#[test]
+fn the_control_file_is_read_where_the_runtime_writes() {
+    let (_root, store) = store();
+    let run = store.create(OsStr::new("p")).expect("created");
+    let control = run.create_control(&setup(run.path())).expect("created");
+    let file = control.file();
+    assert_eq!(file.metadata().expect("stat").len(), CONTROL_BYTES as u64);
+    let put32 = |offset: usize, value: u32| file.write_all_at(&value.to_le_bytes(), offset as u64).expect("written");
+    let put64 = |offset: usize, value: u64| file.write_all_at(&value.to_le_bytes(), offset as u64).expect("written");
+    put32(offset_of!(ControlHeader, attached), 1);
+    put32(offset_of!(ControlHeader, threads), 2);
+    put32(offset_of!(ControlHeader, truncated), 1);
+    put32(offset_of!(ControlHeader, truncated_errno), 28);
+    put64(offset_of!(ControlHeader, epoch), 77);
+    put32(offset_of!(ControlHeader, live), 4);
+    let slot = HEADER_BYTES + size_of::<ThreadSlot>();
+    put64(slot + offset_of!(ThreadSlot, count), 123);
+    put32(slot + offset_of!(ThreadSlot, state), 4);
+    put64(slot + offset_of!(ThreadSlot, wait_count), 55);
+    put64(slot + offset_of!(ThreadSlot, records), 6);
+
+    let control = run.control().expect("opened");
+    let header = control.header().expect("read");
+    assert!(header.attached && !header.forked);
+    assert_eq!((header.threads, header.epoch, header.live), (2, 77, 4));
+    assert_eq!(header.truncated, Some(Truncated::NoSpace { errno: 28 }));
+    assert_eq!(header.divergence, None);
+    let slots = control.slots().expect("read");
+    assert_eq!(slots[0].state, ThreadState::Unused);
+    assert_eq!((slots[1].count, slots[1].wait_count, slots[1].records), (123, 55, 6));
+    assert_eq!(slots[1].state, ThreadState::Waiting);
+
+    put32(offset_of!(ControlHeader, divergence_thread), 3);
+    put64(offset_of!(ControlHeader, divergence_event), 9);
+    put32(offset_of!(ControlHeader, divergence_kind), 2);
+    let report = control.header().expect("read").divergence.expect("a divergence");
+    assert_eq!((report.kind, report.thread, report.event), (2, 3, 9));
+}
+
+#[test]
+fn foreign_control_files_are_refused() {
+    let (_root, store) = store();
+    let run = store.create(OsStr::new("p")).expect("created");
+    drop(run.create_control(&setup(run.path())).expect("created"));
+    let path = run.file("control");
+    let file = OpenOptions::new().write(true).open(&path).expect("opened");
+    let put = |offset: usize, value: u32| file.write_all_at(&value.to_le_bytes(), offset as u64).expect("written");
+    let opened = || run.control().and_then(|c| c.slots());
+
+    put(offset_of!(ControlHeader, threads), u32::MAX);
+    assert!(matches!(opened(), Err(Error::Corrupt { .. })));
+    put(offset_of!(ControlHeader, threads), 1);
+    file.write_all_at(&[9], (HEADER_BYTES + offset_of!(ThreadSlot, state)) as u64)
+        .expect("written");
+    assert!(matches!(opened(), Err(Error::Corrupt { .. })));
+    put(offset_of!(ControlHeader, abi_version), 1000);
+    assert!(matches!(opened(), Err(Error::Newer { .. })));
+    put(offset_of!(ControlHeader, magic), 0);
+    assert!(matches!(opened(), Err(Error::Corrupt { .. })));
+    file.set_len(100).expect("cut");
+    assert!(matches!(opened(), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn a_path_that_does_not_fit_the_control_file_is_refused() {
+    let (_root, store) = store();
+    let run = store.create(OsStr::new("p")).expect("created");
+    let long = format!("/{}", "x/".repeat(2100));
+    assert!(matches!(
+        run.create_control(&setup(Path::new(&long))),
+        Err(Error::PathTooLong { .. })
+    ));
+}

@@ -1,0 +1,262 @@
+//! The contract between instrumented code, the runtime inside the guest, and the tools outside it.
+//!
+//! Everything here is `repr(C)` or a constant; nothing is code. The instrumentor's C++ side repeats the offsets of
+//! [`ThreadSlot`] that compiled programs use (`crates/instrumentor/pass/abi.h`); a unit test there keeps them equal.
+//! Any change of layout or meaning raises [`ABI_VERSION`], which instrumented objects, runtime and tools compare.
+//!
+//! The *control file* is how they meet: `refrain` creates it in the run directory, fills in the [`ControlHeader`],
+//! and passes it to the program as descriptor [`CONTROL_FD`]; the runtime maps it at [`CONTROL_ADDRESS`]. It is a
+//! file, not anonymous memory, so that everything in it survives `kill -9`, and the tool can watch it live.
+#![no_std]
+#![forbid(unsafe_code)]
+
+use core::mem::offset_of;
+use core::mem::size_of;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+
+pub const ABI_VERSION: u32 = 1;
+
+/// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
+/// environment, because the environment sits above the stack: its size must be the same in every run.
+pub const CONTROL_FD: i32 = 239;
+/// `REFRAIN=239` in the environment says that the descriptor is ours.
+pub const CONTROL_VARIABLE: &str = "REFRAIN";
+
+/// "RFRNCTL\x01", little-endian.
+pub const CONTROL_MAGIC: u64 = 0x014c_5443_4e52_4652;
+/// Section of an instrumented object that holds its site table.
+pub const SITE_SECTION: &str = "refrain_sites";
+/// File name of the runtime that instrumented programs link to.
+pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
+
+// NOTE [Address space]
+//
+// Address-space randomisation is off in recorded and replayed programs, so a program's memory lies in four regions:
+//
+//   0x0000_0000_0000  8 GiB   executables linked at a fixed address, and their brk heap
+//   0x5500_0000_0000  2 TiB   position-independent executables, and their brk heap
+//   0x6000_0000_0000  4 TiB   our arena: heap, stacks of created threads, anonymous mappings
+//   0x7e00_0000_0000  2 TiB   shared libraries, the main stack, the kernel's choices
+//
+// Shadows are placed where none of these are (reserved without memory, touched pages only cost):
+//
+//   chunk word of p  = CHUNK_SHADOW + (p / 64) * 8            0x1000… to 0x2000…
+//   cell word of p   = (p & !7) ^ CELL_XOR                    0x2000…, 0x7500…, 0x4000…, 0x5e00…
+//   ghost word of p  = (p & !7) ^ GHOST_XOR                   0x3000…, 0x6500…, 0x5000…, 0x4e00…
+//   our own mappings   RUNTIME_REGION                         0x6800…
+//
+// The XOR constants differ from zero in their low bits so that data and shadow do not alias modulo 4096.
+pub const REGIONS: [(u64, u64); 4] = [
+    (0x0000_0000_0000, 0x0002_0000_0000),
+    (0x5500_0000_0000, 0x0200_0000_0000),
+    (ARENA, ARENA_BYTES),
+    (0x7e00_0000_0000, 0x0200_0000_0000),
+];
+pub const CHUNK_SHADOW: u64 = 0x1000_0000_0000;
+pub const CHUNK_BYTES: u64 = 64;
+pub const CELL_BYTES: u64 = 8;
+pub const CELL_XOR: u64 = 0x2000_0000_0840;
+pub const GHOST_XOR: u64 = 0x3000_0000_0840;
+pub const ARENA: u64 = 0x6000_0000_0000;
+pub const ARENA_BYTES: u64 = 0x0400_0000_0000;
+pub const RUNTIME_REGION: u64 = 0x6800_0000_0000;
+pub const CONTROL_ADDRESS: u64 = RUNTIME_REGION;
+
+/// Threads over one run; thread indices are 16 bits wide in shadow words.
+pub const THREADS_MAX: usize = 1 << 15;
+pub const HEADER_BYTES: usize = 1 << 14;
+pub const CONTROL_BYTES: usize = HEADER_BYTES + THREADS_MAX * size_of::<ThreadSlot>();
+
+/// Values of [`ControlHeader::mode`].
+pub mod mode {
+    pub const RECORD: u32 = 1;
+    pub const REPLAY: u32 = 2;
+}
+
+/// Values of [`ControlHeader::scope`]: what is observed. Each includes the one before.
+pub mod scope {
+    pub const INPUTS: u32 = 0;
+    pub const SYNC: u32 = 1;
+    pub const MEMORY: u32 = 2;
+}
+
+/// Why recording stopped before the program did; values of [`ControlHeader::truncated`].
+pub mod truncated {
+    pub const NO: u32 = 0;
+    /// The file system refused more space; `truncated_errno` says how.
+    pub const NO_SPACE: u32 = 1;
+    /// `--max-size` was reached.
+    pub const SIZE_LIMIT: u32 = 2;
+    /// More than `THREADS_MAX` threads.
+    pub const THREADS: u32 = 3;
+    /// A log could not be created or mapped.
+    pub const LOG_FILE: u32 = 4;
+}
+
+/// Values of [`ControlHeader::divergence_kind`].
+pub mod divergence {
+    pub const NONE: u32 = 0;
+    /// The program did another operation, or on another object, than the record at this event says.
+    pub const OPERATION: u32 = 1;
+    /// A gate waits for a point that cannot come: its thread ended, was stopped at the end of its log, or waits in a circle.
+    pub const STUCK: u32 = 2;
+    /// The thread ended, or the program exited, before all recorded events of a thread were done.
+    pub const SHORT: u32 = 3;
+    /// A value read differs from the recorded check.
+    pub const VALUE: u32 = 4;
+    /// A thread was created that the recording does not have.
+    pub const THREAD: u32 = 5;
+    /// An operation returned something else than recorded.
+    pub const RESULT: u32 = 6;
+}
+
+#[repr(C)]
+pub struct ControlHeader {
+    pub magic: u64,
+    pub abi_version: u32,
+    pub mode: u32,
+    pub scope: u32,
+    /// Length of `run_directory`.
+    pub run_directory_bytes: u32,
+    /// 0: no chaos.
+    pub chaos_seed: u64,
+    /// Stop logging when all logs together have this many bytes; 0: no limit.
+    pub log_bytes_max: u64,
+
+    // Written by the runtime.
+    /// Set once the runtime has taken over; a program that never sets it was not instrumented.
+    pub attached: AtomicU32,
+    pub threads: AtomicU32,
+    pub truncated: AtomicU32,
+    pub truncated_errno: AtomicU32,
+    pub log_bytes: AtomicU64,
+    /// Newest epoch (see `run_model::Kind::Share`).
+    pub epoch: AtomicU64,
+    /// 1: the program called fork, and the child was not recorded.
+    pub forked: AtomicU32,
+    pub live: AtomicU32,
+
+    // Replay: the first divergence. `divergence_kind` is written last.
+    pub divergence_kind: AtomicU32,
+    pub divergence_thread: AtomicU32,
+    pub divergence_event: AtomicU64,
+    /// What the program did: `run_model::Kind` and `Op`.
+    pub divergence_actual: AtomicU32,
+    pub divergence_site: AtomicU32,
+    pub divergence_object: AtomicU64,
+    pub divergence_value: AtomicU64,
+    /// Kind-specific: for STUCK the awaited thread and count, for VALUE and RESULT the recorded value.
+    pub divergence_other_thread: AtomicU32,
+    pub reserved: u32,
+    pub divergence_other_count: AtomicU64,
+
+    /// Absolute path of the run directory, where logs are created (record) or the schedule is (replay).
+    pub run_directory: [u8; 4096],
+}
+
+/// Values of [`ThreadSlot::state`].
+pub mod thread_state {
+    pub const UNUSED: u32 = 0;
+    pub const RUNNING: u32 = 1;
+    pub const EXITED: u32 = 2;
+    /// Replay: stopped at the end of its recorded events.
+    pub const STOPPED: u32 = 3;
+    /// Replay: waits for `wait_thread` to reach `wait_count`.
+    pub const WAITING: u32 = 4;
+}
+
+/// One thread's share of the control file. The first 48 bytes are touched by compiled code.
+#[repr(C, align(128))]
+pub struct ThreadSlot {
+    /// Events completed.
+    pub count: AtomicU64,
+    /// The slow path must be taken before the event with this index (u64::MAX: never).
+    pub gate: AtomicU64,
+    /// Chunk word that says "this thread alone". 0 in replay, where untouched shadow reads as 0 and all is allowed.
+    pub exclusive: AtomicU64,
+    /// Chunk words 1..=seen are epochs whose chunks this thread may read.
+    pub seen: AtomicU64,
+    /// 1 between a check of chunk words and the last access that relies on it.
+    pub window: AtomicU32,
+    pub state: AtomicU32,
+    /// Address of the site record of the last synchronisation call; 0 if unknown.
+    pub site: AtomicU64,
+    pub wait_thread: AtomicU32,
+    pub os_thread: AtomicU32,
+    pub wait_count: AtomicU64,
+    /// Records written (record) or consumed (replay).
+    pub records: AtomicU64,
+    pub parent: AtomicU32,
+    /// The signal that killed the process in this thread; such a thread is not stopped at the end of its log.
+    pub signal: AtomicU32,
+}
+
+const _: () = assert!(size_of::<ThreadSlot>() == 128);
+const _: () = assert!(size_of::<ControlHeader>() <= HEADER_BYTES);
+const _: () = assert!(offset_of!(ThreadSlot, count) == 0);
+const _: () = assert!(offset_of!(ThreadSlot, gate) == 8);
+const _: () = assert!(offset_of!(ThreadSlot, exclusive) == 16);
+const _: () = assert!(offset_of!(ThreadSlot, seen) == 24);
+const _: () = assert!(offset_of!(ThreadSlot, window) == 32);
+const _: () = assert!(offset_of!(ThreadSlot, site) == 40);
+
+/// The file `schedule` as the runtime maps it in replay. `log-format` writes it; all numbers little-endian.
+///
+/// ```text
+/// ScheduleHeader | ThreadGates × threads | GateEntry × gates (thread by thread) | WaitEntry × waits
+/// ```
+pub mod schedule_file {
+    /// "RFRNSCH\x01", little-endian.
+    pub const MAGIC: u64 = 0x0148_4353_4e52_4652;
+    pub const FILE_NAME: &str = "schedule";
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    pub struct ScheduleHeader {
+        pub magic: u64,
+        pub version: u32,
+        pub threads: u32,
+        pub gates: u64,
+        pub waits: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    pub struct ThreadGates {
+        /// Index of the thread's first `GateEntry`.
+        pub first: u64,
+        pub gates: u64,
+        /// Events after which the thread is stopped.
+        pub events: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    pub struct GateEntry {
+        pub event: u64,
+        pub object: u64,
+        pub value: i64,
+        /// Index of the first `WaitEntry`.
+        pub first_wait: u64,
+        pub waits: u32,
+        pub site: u32,
+        pub kind: u8,
+        pub op: u8,
+        pub access: u8,
+        pub reserved: [u8; 5],
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    pub struct WaitEntry {
+        pub count: u64,
+        pub thread: u32,
+        pub reserved: u32,
+    }
+
+    const _: () = assert!(size_of::<ScheduleHeader>() == 32);
+    const _: () = assert!(size_of::<ThreadGates>() == 24);
+    const _: () = assert!(size_of::<GateEntry>() == 48);
+    const _: () = assert!(size_of::<WaitEntry>() == 16);
+}

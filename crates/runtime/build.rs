@@ -1,0 +1,7 @@
+//! Exports the thread-local variable that `src/local.rs` defines in assembly: a cdylib exports only Rust items by
+//! itself, and stable Rust has no thread-local items with a name and a model of our choice.
+fn main() {
+    let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={directory}/exports.map");
+    println!("cargo:rerun-if-changed=exports.map");
+}

@@ -1,0 +1,210 @@
+//! Atomic operations: always on contended cells, at scope `sync` and above. All are executed sequentially consistent.
+use crate::access::cell::Reach;
+use crate::access::plain::at_site;
+use crate::access::plain::check;
+use crate::control;
+use crate::control::Mode;
+use crate::local::Local;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::AtomicU16;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
+use runtime_abi::CHUNK_BYTES;
+
+impl Local {
+    /// One atomic operation as one event.
+    #[inline]
+    fn perform_atomic<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        access: impl FnOnce() -> R,
+        check: impl FnOnce(&R) -> i64,
+    ) -> R {
+        if control::mode() == Mode::Replay {
+            return self.perform(address, bytes, reach, access, check);
+        }
+        self.at_change_point();
+        self.chaos.at_sync();
+        if control::observes_memory() {
+            self.split_chunk(address);
+            if (address + bytes - 1) / CHUNK_BYTES != address / CHUNK_BYTES {
+                self.split_chunk(address + bytes - 1);
+            }
+        }
+        self.perform_in_cells(address, bytes, reach, |_| true, access, check)
+    }
+}
+
+/// The calling thread, if atomics are observed in it.
+#[inline]
+fn observed() -> Option<&'static mut Local> {
+    if control::observes_sync() { Local::current() } else { None }
+}
+
+/// Operations of `__refrain_atomic_rmw*`, numbered as in the instrumentor's `abi.h`.
+#[inline]
+fn combine(operation: u32, bits: u32, old: u64, operand: u64) -> u64 {
+    let signed = |v: u64| (v << (64 - bits)) as i64 >> (64 - bits);
+    match operation {
+        0 => operand,
+        1 => old.wrapping_add(operand),
+        2 => old.wrapping_sub(operand),
+        3 => old & operand,
+        4 => !(old & operand),
+        5 => old | operand,
+        6 => old ^ operand,
+        7 => if signed(old) > signed(operand) { old } else { operand },
+        8 => if signed(old) < signed(operand) { old } else { operand },
+        9 => old.max(operand),
+        10 => old.min(operand),
+        _ => unreachable!("atomic operation {operation}"),
+    }
+}
+
+macro_rules! atomics {
+    ($($load:ident $store:ident $rmw:ident $cas:ident $type:ty, $atomic:ty;)*) => {$(
+        /// # Safety
+        /// `place` is valid and aligned, as the program's atomic operation demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $load(place: *const $atomic, site: *const u8) -> $type {
+            // SAFETY: the program's own operation.
+            let load = || unsafe { (*place).load(SeqCst) };
+            let Some(local) = observed() else { return load() };
+            at_site(local, site);
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, |v| check(*v as u64))
+        }
+
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $store(place: *const $atomic, value: $type, site: *const u8) {
+            // SAFETY: the program's own operation.
+            let store = || unsafe { (*place).store(value, SeqCst) };
+            let Some(local) = observed() else { return store() };
+            at_site(local, site);
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Writes, store, |_| 0)
+        }
+
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $rmw(place: *const $atomic, operand: $type, operation: u32, site: *const u8) -> $type {
+            let bits = <$type>::BITS;
+            // SAFETY: the program's own operation.
+            let rmw = || unsafe {
+                (*place)
+                    .fetch_update(SeqCst, SeqCst, |old| Some(combine(operation, bits, old as u64, operand as u64) as $type))
+                    .unwrap_or(0)
+            };
+            let Some(local) = observed() else { return rmw() };
+            at_site(local, site);
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, rmw, |v| check(*v as u64))
+        }
+
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $cas(place: *const $atomic, expected: $type, desired: $type, site: *const u8) -> $type {
+            // SAFETY: the program's own operation.
+            let cas = || unsafe { (*place).compare_exchange(expected, desired, SeqCst, SeqCst).unwrap_or_else(|old| old) };
+            let Some(local) = observed() else { return cas() };
+            at_site(local, site);
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, cas, |v| check(*v as u64))
+        }
+    )*};
+}
+
+atomics! {
+    __refrain_atomic_load1 __refrain_atomic_store1 __refrain_atomic_rmw1 __refrain_atomic_cas1 u8, AtomicU8;
+    __refrain_atomic_load2 __refrain_atomic_store2 __refrain_atomic_rmw2 __refrain_atomic_cas2 u16, AtomicU16;
+    __refrain_atomic_load4 __refrain_atomic_store4 __refrain_atomic_rmw4 __refrain_atomic_cas4 u32, AtomicU32;
+    __refrain_atomic_load8 __refrain_atomic_store8 __refrain_atomic_rmw8 __refrain_atomic_cas8 u64, AtomicU64;
+}
+
+/// `lock cmpxchg16b`, which every x86-64 CPU since 2006 has: (old value, was it equal).
+///
+/// # Safety
+/// `place` is valid and 16-aligned.
+unsafe fn cas16(place: *mut u128, expected: u128, desired: u128) -> u128 {
+    let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
+    // SAFETY: the operation itself is the caller's promise. rbx belongs to LLVM, so it is saved around the use.
+    unsafe {
+        core::arch::asm!("xchg rbx, {new}", "lock cmpxchg16b [{place}]", "mov rbx, {new}",
+             place = in(reg) place, new = inout(reg) desired as u64 => _, in("rcx") (desired >> 64) as u64,
+             inout("rax") low, inout("rdx") high, options(nostack));
+    }
+    (high as u128) << 64 | low as u128
+}
+
+fn condense(value: u128) -> i64 {
+    check(value as u64 ^ (value >> 64) as u64)
+}
+
+/// # Safety
+/// `place` is valid and 16-aligned, `out` is the caller's scratch memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_atomic_load16(place: *mut u128, out: *mut u128, site: *const u8) {
+    // SAFETY: comparing with a value and storing the same back is a load; the program's own operation.
+    let load = || unsafe { cas16(place, 0, 0) };
+    let value = match observed() {
+        None => load(),
+        Some(local) => {
+            at_site(local, site);
+            local.perform_atomic(place as u64, 16, Reach::Reads, load, |v| condense(*v))
+        }
+    };
+    // SAFETY: `out` is the caller's scratch memory.
+    unsafe { out.write_unaligned(value) };
+}
+
+/// # Safety
+/// As above, for `value`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_atomic_store16(place: *mut u128, value: *const u128, site: *const u8) {
+    // SAFETY: `value` is the caller's scratch memory.
+    let desired = unsafe { value.read_unaligned() };
+    let store = || {
+        let mut old = 0;
+        loop {
+            // SAFETY: the program's own operation.
+            let found = unsafe { cas16(place, old, desired) };
+            if found == old {
+                return;
+            }
+            old = found;
+        }
+    };
+    let Some(local) = observed() else { return store() };
+    at_site(local, site);
+    local.perform_atomic(place as u64, 16, Reach::Writes, store, |_| 0)
+}
+
+/// Stores the value found in `expected`; 1 if it was the expected one.
+///
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_atomic_cas16(
+    place: *mut u128,
+    expected: *mut u128,
+    desired: *const u128,
+    site: *const u8,
+) -> i32 {
+    // SAFETY: `expected` and `desired` are the caller's scratch memory.
+    let (wanted, desired) = unsafe { (expected.read_unaligned(), desired.read_unaligned()) };
+    // SAFETY: the program's own operation.
+    let cas = || unsafe { cas16(place, wanted, desired) };
+    let found = match observed() {
+        None => cas(),
+        Some(local) => {
+            at_site(local, site);
+            local.perform_atomic(place as u64, 16, Reach::Both, cas, |v| condense(*v))
+        }
+    };
+    // SAFETY: as above.
+    unsafe { expected.write_unaligned(found) };
+    (found == wanted) as i32
+}

@@ -1,0 +1,93 @@
+//! Contended 8-byte cells: a lock bit and the last user in one word. Ghost objects (locks and the like) use the same
+//! words in a shadow of their own (`crate::ghost`).
+use crate::local::Local;
+use crate::sys::Backoff;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use run_model::Access;
+use run_model::Point;
+use run_model::ThreadIndex;
+use runtime_abi::CELL_BYTES;
+use runtime_abi::CELL_XOR;
+
+pub const LOCKED: u64 = 1 << 63;
+const WROTE: u64 = 1 << 62;
+const COUNT_BITS: u32 = 47;
+const COUNT: u64 = (1 << COUNT_BITS) - 1;
+const _: () = assert!(runtime_abi::THREADS_MAX <= 1 << (62 - COUNT_BITS));
+
+/// What an access does to the bytes it covers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    Reads,
+    Writes,
+    Both,
+}
+
+impl Reach {
+    pub fn writes(self) -> bool {
+        self != Reach::Reads
+    }
+
+    /// The flags of an access to `bytes` of one cell: writing part of a cell keeps the rest, so it reads, too.
+    pub fn flags(self, bytes: u64) -> u8 {
+        match self {
+            Reach::Reads => Access::READS,
+            Reach::Writes if bytes == CELL_BYTES => Access::WRITES,
+            Reach::Writes => Access::READS | Access::WRITES,
+            Reach::Both => Access::READS | Access::WRITES | Access::ATOMIC,
+        }
+    }
+}
+
+pub fn cell_word(address: u64) -> &'static AtomicU64 {
+    let at = (address & !(CELL_BYTES - 1)) ^ CELL_XOR;
+    // SAFETY: the cell shadow of all regions is reserved at startup; the XOR keeps 8-alignment.
+    unsafe { &*(at as *const AtomicU64) }
+}
+
+fn pack(point: Point, wrote: bool) -> u64 {
+    (point.thread.0 as u64) << COUNT_BITS | point.count & COUNT | if wrote { WROTE } else { 0 }
+}
+
+/// The state of a cell nobody uses yet. A count is never 0, so an empty word means "no user".
+pub fn reset(address: u64, user: Option<Point>) {
+    cell_word(address).store(user.map_or(0, |point| pack(point, true)), Release);
+}
+
+/// Takes the lock bit; returns the word as it was.
+#[inline]
+pub fn lock(word: &AtomicU64) -> u64 {
+    let mut backoff = Backoff::default();
+    loop {
+        let seen = word.load(Relaxed);
+        // Acquire: pairs with the Release in `unlock`.
+        if seen & LOCKED == 0 && word.compare_exchange_weak(seen, seen | LOCKED, Acquire, Relaxed).is_ok() {
+            return seen;
+        }
+        backoff.wait();
+    }
+}
+
+/// The last user that a word names, if it is another thread.
+#[inline]
+pub fn previous(seen: u64, me: u32) -> Option<Point> {
+    let thread = (seen >> COUNT_BITS) as u32 & 0x7fff;
+    let count = seen & COUNT;
+    (count != 0 && thread != me).then_some(Point { thread: ThreadIndex(thread), count })
+}
+
+#[inline]
+pub fn wrote(seen: u64) -> bool {
+    seen & WROTE != 0
+}
+
+/// Names `local`'s current event as the last use and gives the lock bit back.
+#[inline]
+pub fn unlock(word: &AtomicU64, seen: u64, local: &Local, writes: bool) {
+    let same_run = previous(seen, local.index).is_none();
+    // Release: what was done under the lock is visible to the next holder.
+    word.store(pack(local.point_after(), writes || (same_run && wrote(seen))), Release);
+}

@@ -1,0 +1,304 @@
+//! Chunk words: who may access 64 bytes without a record, and how that changes. Protocol: `README.md`.
+use crate::access::cell;
+use crate::control;
+use crate::local::Local;
+use crate::sys;
+use crate::sys::Backoff;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::compiler_fence;
+use run_model::Kind;
+use run_model::Op;
+use run_model::Point;
+use run_model::ThreadIndex;
+use runtime_abi::CHUNK_BYTES;
+use runtime_abi::CHUNK_SHADOW;
+use runtime_abi::ThreadSlot;
+use runtime_abi::thread_state;
+
+const EXCLUSIVE: u64 = 1 << 63;
+const MOVING: u64 = 1 << 62;
+const SPLIT: u64 = 1 << 61;
+
+/// A chunk that has changed hands this often is split into contended cells.
+const MOVES_BEFORE_SPLIT: u8 = 4;
+/// Neighbouring chunks taken along when one becomes shared: the membarrier is paid once.
+const SHARE_AHEAD: u64 = 64;
+
+/// How often chunks moved, by a hash of their address. Collisions only split a chunk early.
+static MOVES: [AtomicU8; 1 << 16] = [const { AtomicU8::new(0) }; 1 << 16];
+/// Held while an epoch is created, so that logs and epoch numbers agree.
+static EPOCH_LOCK: AtomicU32 = AtomicU32::new(0);
+
+pub fn exclusive_word(thread: u32) -> u64 {
+    EXCLUSIVE | thread as u64
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    Read,
+    Write,
+}
+
+/// How an access may go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// The window is open and the chunk word allows the access.
+    Window,
+    /// The chunk is split; its cells decide. The window is closed.
+    Cells,
+}
+
+fn word(address: u64) -> &'static AtomicU64 {
+    let at = CHUNK_SHADOW + (address / CHUNK_BYTES) * 8;
+    // SAFETY: the whole chunk shadow is reserved at startup when memory is observed; words are 8-aligned.
+    unsafe { &*(at as *const AtomicU64) }
+}
+
+/// Opens the window: from here to `close_window` nobody takes from us what our chunk words allow.
+#[inline]
+pub fn open_window(slot: &ThreadSlot) {
+    slot.window.store(1, Relaxed);
+    compiler_fence(core::sync::atomic::Ordering::SeqCst);
+}
+
+#[inline]
+pub fn close_window(slot: &ThreadSlot) {
+    // Release: whoever sees the window closed sees the accesses and the count.
+    slot.window.store(0, Release);
+}
+
+/// Does the chunk word at `address` allow it? Meaningful only inside a window.
+#[inline]
+pub fn allows(slot: &ThreadSlot, address: u64, intent: Intent) -> bool {
+    let word = word(address).load(Relaxed);
+    word == slot.exclusive.load(Relaxed)
+        || (intent == Intent::Read && word.wrapping_sub(1) < slot.seen.load(Relaxed))
+}
+
+#[inline]
+pub fn is_split(address: u64) -> bool {
+    word(address).load(Acquire) == SPLIT
+}
+
+impl Local {
+    /// Gets the right to access the chunk of `address`, logging what that takes for the event about to happen.
+    pub fn acquire_chunk(&mut self, address: u64, intent: Intent) -> Right {
+        let mut backoff = Backoff::default();
+        loop {
+            open_window(self.slot);
+            if allows(self.slot, address, intent) {
+                return Right::Window;
+            }
+            close_window(self.slot);
+            let seen = word(address).load(Acquire);
+            match seen {
+                SPLIT => return Right::Cells,
+                0 => {
+                    if word(address).compare_exchange(0, exclusive_word(self.index), Acquire, Relaxed).is_err() {
+                        backoff.wait();
+                    }
+                }
+                _ if seen & MOVING != 0 => backoff.wait(),
+                _ if seen & EXCLUSIVE != 0 => {
+                    if seen == exclusive_word(self.index) {
+                        continue;
+                    }
+                    if let Some(right) = self.move_from_owner(address, seen, intent) {
+                        return right;
+                    }
+                }
+                _ if intent == Intent::Read => self.see_epochs(),
+                epoch => {
+                    if let Some(right) = self.move_from_readers(address, epoch) {
+                        return right;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Splits the chunk of `address` into cells at once: it is used by atomics.
+    pub fn split_chunk(&mut self, address: u64) {
+        let mut backoff = Backoff::default();
+        loop {
+            let seen = word(address).load(Acquire);
+            if seen == SPLIT {
+                return;
+            }
+            if seen & MOVING != 0 || !self.begin_move(address, seen) {
+                backoff.wait();
+                continue;
+            }
+            if seen & EXCLUSIVE != 0 && seen != exclusive_word(self.index) {
+                self.log_take_from_owner(address, seen);
+            } else if seen != 0 && seen & EXCLUSIVE == 0 {
+                self.log_take_from_readers(address, seen);
+            }
+            self.finish_split(address, seen != 0);
+            return;
+        }
+    }
+
+    fn begin_move(&self, address: u64, from: u64) -> bool {
+        // AcqRel through the locked instruction: the store is visible before the membarrier that follows.
+        word(address).compare_exchange(from, MOVING | self.index as u64, Acquire, Relaxed).is_ok()
+    }
+
+    /// Counts a move; true when the chunk has moved enough to be split.
+    fn moved_too_often(&self, address: u64) -> bool {
+        let hash = (address / CHUNK_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+        let moves = &MOVES[hash as usize];
+        let count = moves.load(Relaxed).saturating_add(1);
+        // Relaxed and not atomic as a whole: a lost count only delays a split.
+        moves.store(count, Relaxed);
+        count > MOVES_BEFORE_SPLIT
+    }
+
+    fn move_from_owner(&mut self, address: u64, seen: u64, intent: Intent) -> Option<Right> {
+        if !self.begin_move(address, seen) {
+            return None;
+        }
+        if self.moved_too_often(address) {
+            self.log_take_from_owner(address, seen);
+            self.finish_split(address, true);
+            return Some(Right::Cells);
+        }
+        match intent {
+            Intent::Write => {
+                self.log_take_from_owner(address, seen);
+                open_window(self.slot);
+                word(address).store(exclusive_word(self.index), Release);
+            }
+            Intent::Read => {
+                let along = self.take_along(address, seen);
+                let owner = self.wait_for_owner(seen);
+                let epoch = self.create_epoch(Kind::Share, address, &[owner]);
+                open_window(self.slot);
+                for i in 0..=along {
+                    word(address + i * CHUNK_BYTES).store(epoch, Release);
+                }
+            }
+        }
+        Some(Right::Window)
+    }
+
+    fn move_from_readers(&mut self, address: u64, epoch: u64) -> Option<Right> {
+        if !self.begin_move(address, epoch) {
+            return None;
+        }
+        self.log_take_from_readers(address, epoch);
+        if self.moved_too_often(address) {
+            self.finish_split(address, true);
+            return Some(Right::Cells);
+        }
+        open_window(self.slot);
+        word(address).store(exclusive_word(self.index), Release);
+        Some(Right::Window)
+    }
+
+    /// Marks the chunks after `address` that have the same owner as moving; returns how many.
+    fn take_along(&self, address: u64, seen: u64) -> u64 {
+        // Within one page of shadow words, which is mapped since the first word is.
+        let index = address / CHUNK_BYTES % 512;
+        let most = (SHARE_AHEAD - 1).min(511 - index);
+        (1..=most).find(|i| !self.begin_move(address + i * CHUNK_BYTES, seen)).unwrap_or(most + 1) - 1
+    }
+
+    fn log_take_from_owner(&mut self, address: u64, seen: u64) {
+        let owner = self.wait_for_owner(seen);
+        self.record(Kind::Take, Op::None, 0, address / CHUNK_BYTES * CHUNK_BYTES, 0, &[owner]);
+    }
+
+    /// After this, whatever the owner did under its exclusive word is in the count that is returned.
+    fn wait_for_owner(&self, seen: u64) -> Point {
+        let thread = (seen & !EXCLUSIVE) as u32;
+        let slot = control::slot(thread);
+        // A thread that has ended needs no barrier: it published its end after its last access.
+        if slot.state.load(Acquire) != thread_state::EXITED {
+            sys::barrier_everywhere();
+            wait_for_window(slot);
+        }
+        Point { thread: ThreadIndex(thread), count: slot.count.load(Acquire) }
+    }
+
+    /// Every thread that may have read under `epoch`, with what it has completed.
+    fn log_take_from_readers(&mut self, address: u64, epoch: u64) {
+        sys::barrier_everywhere();
+        let object = address / CHUNK_BYTES * CHUNK_BYTES;
+        let mut sources = [Point::default(); run_model::MAX_SOURCES];
+        let mut count = 0;
+        for thread in 0..control::header().threads.load(Acquire) {
+            let slot = control::slot(thread);
+            if thread == self.index || slot.state.load(Acquire) != thread_state::RUNNING {
+                continue;
+            }
+            // A thread raises `seen` before the window in which it relies on it, so the barrier has made it visible.
+            if slot.seen.load(Acquire) < epoch {
+                continue;
+            }
+            wait_for_window(slot);
+            sources[count] = Point { thread: ThreadIndex(thread), count: slot.count.load(Acquire) };
+            count += 1;
+            if count == sources.len() {
+                self.record(Kind::Take, Op::None, 0, object, 0, &sources);
+                count = 0;
+            }
+        }
+        if count > 0 {
+            self.record(Kind::Take, Op::None, 0, object, 0, &sources[..count]);
+        }
+        // Threads that have ended created an epoch when they did (`Exit`): one `Seen` orders us after all of them,
+        // and after whoever created this epoch. Last, so that a thread which ended during the loop is among them.
+        self.see_epochs();
+    }
+
+    /// The cells start as if this thread had just used them all: its event is after all earlier users' (or, in a
+    /// chunk nobody has used, as untouched).
+    fn finish_split(&self, address: u64, used: bool) {
+        let start = address / CHUNK_BYTES * CHUNK_BYTES;
+        for cell in (start..start + CHUNK_BYTES).step_by(8) {
+            cell::reset(cell, if used { Some(self.point_after()) } else { None });
+        }
+        // Release: pairs with the Acquire in `is_split` and `acquire_chunk`.
+        word(address).store(SPLIT, Release);
+    }
+
+    /// From now on this thread may read whatever has been shared up to now.
+    pub fn see_epochs(&mut self) {
+        let epoch = control::header().epoch.load(Acquire);
+        if self.slot.seen.load(Relaxed) < epoch {
+            self.record(Kind::Seen, Op::None, 0, 0, epoch as i64, &[]);
+            self.slot.seen.store(epoch, Release);
+        }
+    }
+
+    /// Creates the next epoch with this thread's current event, and logs it.
+    pub fn create_epoch(&mut self, kind: Kind, object: u64, sources: &[Point]) -> u64 {
+        let mut backoff = Backoff::default();
+        while EPOCH_LOCK.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+            backoff.wait();
+        }
+        let header = control::header();
+        let epoch = header.epoch.load(Relaxed) + 1;
+        self.record(kind, Op::None, 0, object, epoch as i64, sources);
+        // Release: pairs with the Acquire in `see_epochs`.
+        header.epoch.store(epoch, Release);
+        self.slot.seen.store(epoch, Release);
+        EPOCH_LOCK.store(0, Release);
+        epoch
+    }
+}
+
+/// Waits until the accesses that `slot`'s thread had already checked for are done.
+fn wait_for_window(slot: &ThreadSlot) {
+    let before = slot.count.load(Acquire);
+    let mut backoff = Backoff::default();
+    while slot.window.load(Acquire) != 0 && slot.count.load(Acquire) == before {
+        backoff.wait();
+    }
+}

@@ -1,0 +1,11 @@
+//! Accesses to shared memory: what compiled code calls when its inlined check fails. Protocol: `README.md`.
+mod atomics;
+pub mod cell;
+pub mod chunk;
+mod loops;
+mod plain;
+mod ranges;
+mod strings;
+
+pub use cell::Reach;
+pub use cell::cell_word;

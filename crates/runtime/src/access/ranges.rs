@@ -1,0 +1,169 @@
+//! memcpy and its kin: many bytes, in pieces that cross no chunk boundary.
+//!
+//! A piece is one event of reading (for copies) and one of writing, whichever path is taken: how many events a call is
+//! depends on its arguments alone.
+use crate::access::cell::Reach;
+use crate::access::chunk;
+use crate::access::chunk::Intent;
+use crate::access::plain::at_site;
+use crate::control;
+use crate::control::Mode;
+use crate::local::Local;
+use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use runtime_abi::CHUNK_BYTES;
+
+/// Bytes from `address` to the end of its chunk.
+pub fn to_chunk_end(address: u64) -> u64 {
+    CHUNK_BYTES - address % CHUNK_BYTES
+}
+
+/// The pieces of a range or, with `other`, of two ranges cut at the same offsets: (offset, bytes).
+fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut offset = 0;
+    core::iter::from_fn(move || {
+        if offset == bytes {
+            return None;
+        }
+        let piece = (bytes - offset).min(to_chunk_end(one + offset)).min(to_chunk_end(other + offset));
+        offset += piece;
+        Some((offset - piece, piece))
+    })
+}
+
+impl Local {
+    /// Opens a window over whole ranges if they are ours already and no gate lies in the next `events` events.
+    fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
+        if self.event().saturating_add(events) > self.slot.gate.load(Relaxed) {
+            return false;
+        }
+        if control::mode() == Mode::Replay {
+            return true;
+        }
+        chunk::open_window(self.slot);
+        let ours = ranges.iter().all(|&(start, bytes, intent)| {
+            (start / CHUNK_BYTES..(start + bytes).div_ceil(CHUNK_BYTES))
+                .all(|chunk| chunk::allows(self.slot, chunk * CHUNK_BYTES, intent))
+        });
+        if !ours {
+            chunk::close_window(self.slot);
+        }
+        ours
+    }
+
+    fn leave_window(&self, events: u64) {
+        // Release: as in `Local::complete`.
+        self.slot.count.store(self.event() + events, Release);
+        chunk::close_window(self.slot);
+    }
+
+    /// Copies like memmove.
+    ///
+    /// # Safety
+    /// As for memmove.
+    pub unsafe fn copy(&mut self, to: *mut u8, from: *const u8, bytes: usize) {
+        let (target, source, length) = (to as u64, from as u64, bytes as u64);
+        if bytes == 0 {
+            return;
+        }
+        let events = 2 * pieces(target, source, length).count() as u64;
+        if self.try_window(&[(target, length, Intent::Write), (source, length, Intent::Read)], events) {
+            // SAFETY: the caller's promise.
+            unsafe { core::ptr::copy(from, to, bytes) };
+            return self.leave_window(events);
+        }
+        let mut copy_piece = |(offset, piece): (u64, u64)| {
+            let mut buffer = [0u8; CHUNK_BYTES as usize];
+            // SAFETY: within the ranges of the call; a piece is at most a chunk.
+            let load = || unsafe { core::ptr::copy_nonoverlapping(from.add(offset as usize), buffer.as_mut_ptr(), piece as usize) };
+            self.perform(source + offset, piece, Reach::Reads, load, |_| 0);
+            // SAFETY: as above.
+            let store = || unsafe { core::ptr::copy_nonoverlapping(buffer.as_ptr(), to.add(offset as usize), piece as usize) };
+            self.perform(target + offset, piece, Reach::Writes, store, |_| 0);
+        };
+        if target > source && target < source + length {
+            // Overlapping upwards: from the end. The pieces, last first, without a list of them.
+            let mut left = length;
+            while left > 0 {
+                let (last_one, last_other) = ((target + left - 1) % CHUNK_BYTES + 1, (source + left - 1) % CHUNK_BYTES + 1);
+                let piece = left.min(last_one).min(last_other);
+                copy_piece((left - piece, piece));
+                left -= piece;
+            }
+        } else {
+            pieces(target, source, length).for_each(copy_piece);
+        }
+    }
+
+    /// Fills like memset.
+    ///
+    /// # Safety
+    /// As for memset.
+    pub unsafe fn fill(&mut self, to: *mut u8, byte: u8, bytes: usize) {
+        let (target, length) = (to as u64, bytes as u64);
+        let events = pieces(target, target, length).count() as u64;
+        if self.try_window(&[(target, length, Intent::Write)], events) {
+            // SAFETY: the caller's promise.
+            unsafe { core::ptr::write_bytes(to, byte, bytes) };
+            return self.leave_window(events);
+        }
+        for (offset, piece) in pieces(target, target, length) {
+            // SAFETY: within the range of the call.
+            let store = || unsafe { core::ptr::write_bytes(to.add(offset as usize), byte, piece as usize) };
+            self.perform(target + offset, piece, Reach::Writes, store, |_| 0);
+        }
+    }
+
+    /// Declares that somebody outside (the kernel, libc) reads or writes the range now: the same events, no access.
+    pub fn declare(&mut self, start: u64, bytes: u64, reach: Reach) {
+        let intent = if reach.writes() { Intent::Write } else { Intent::Read };
+        let events = pieces(start, start, bytes).count() as u64;
+        if self.try_window(&[(start, bytes, intent)], events) {
+            return self.leave_window(events);
+        }
+        for (offset, piece) in pieces(start, start, bytes) {
+            self.perform(start + offset, piece, reach, || (), |_| 0);
+        }
+    }
+}
+
+/// # Safety
+/// As for memmove.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_memmove(to: *mut u8, from: *const u8, bytes: usize, site: *const u8) -> *mut u8 {
+    match Local::current() {
+        Some(local) => {
+            at_site(local, site);
+            // SAFETY: the caller's promise.
+            unsafe { local.copy(to, from, bytes) };
+        }
+        // SAFETY: the caller's promise.
+        None => unsafe { core::ptr::copy(from, to, bytes) },
+    }
+    to
+}
+
+/// # Safety
+/// As for memcpy.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_memcpy(to: *mut u8, from: *const u8, bytes: usize, site: *const u8) -> *mut u8 {
+    // SAFETY: the caller's promise is stronger than needed.
+    unsafe { __refrain_memmove(to, from, bytes, site) }
+}
+
+/// # Safety
+/// As for memset.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_memset(to: *mut u8, byte: c_int, bytes: usize, site: *const u8) -> *mut u8 {
+    match Local::current() {
+        Some(local) => {
+            at_site(local, site);
+            // SAFETY: the caller's promise.
+            unsafe { local.fill(to, byte as u8, bytes) };
+        }
+        // SAFETY: the caller's promise.
+        None => unsafe { core::ptr::write_bytes(to, byte as u8, bytes) },
+    }
+    to
+}

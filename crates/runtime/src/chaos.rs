@@ -1,0 +1,79 @@
+//! Perturbation: delays at random events, so that rare interleavings become less rare.
+//!
+//! In the manner of PCT (Burckhardt et al., ASPLOS 2010): each thread has a random priority, and there are random
+//! change points. Threads run in parallel here, so a low priority cannot mean "does not run"; it means longer and more
+//! frequent pauses. Change points are event numbers: compiled code already compares its count with `gate`.
+use crate::control;
+use crate::control::Mode;
+use crate::sys;
+
+pub struct Chaos {
+    /// 0: no perturbation.
+    state: u64,
+    /// 0 (runs on) to 3 (pauses a lot).
+    sluggishness: u32,
+}
+
+impl Chaos {
+    pub fn new(thread: u32) -> Chaos {
+        let seed = if control::mode() == Mode::Off { 0 } else { control::header().chaos_seed };
+        if seed == 0 {
+            return Chaos { state: 0, sluggishness: 0 };
+        }
+        let mut chaos = Chaos { state: (seed ^ ((thread as u64 + 1) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, sluggishness: 0 };
+        for _ in 0..4 {
+            chaos.next();
+        }
+        chaos.sluggishness = (chaos.next() % 4) as u32;
+        chaos
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+    }
+
+    pub fn first_gate(&mut self) -> u64 {
+        self.next_gate(0)
+    }
+
+    /// The event before which the thread is next perturbed. Distances spread over scales, from a few events to 2^14.
+    fn next_gate(&mut self, event: u64) -> u64 {
+        if self.state == 0 {
+            return u64::MAX;
+        }
+        let scale = 2 + self.next() % 13;
+        event + 1 + self.next() % (1 << scale)
+    }
+
+    /// Recording: the thread has reached its change point; returns the next one.
+    pub fn at_change_point(&mut self, event: u64) -> u64 {
+        self.pause();
+        self.next_gate(event)
+    }
+
+    /// Recording: before a synchronisation operation.
+    pub fn at_sync(&mut self) {
+        if self.state != 0 && self.next() % 8 <= self.sluggishness as u64 {
+            self.pause();
+        }
+    }
+
+    /// Replaying (with a seed): delays where the schedule says nothing must not matter.
+    pub fn at_gate(&mut self) {
+        if self.state != 0 && self.next() % 16 == 0 {
+            self.pause();
+        }
+    }
+
+    fn pause(&mut self) {
+        let longest_us = [20, 100, 500, 2000][self.sluggishness as usize];
+        match self.next() % 4 {
+            0 | 1 => sys::yield_now(),
+            2 => sys::sleep_ns(1000 * (1 + self.next() % longest_us)),
+            _ => sys::sleep_ns(1000 * (1 + self.next() % 50)),
+        }
+    }
+}

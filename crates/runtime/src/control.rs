@@ -1,0 +1,133 @@
+//! The control file: mapped once, at a fixed address, for the life of the process.
+use crate::sys;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use runtime_abi::CONTROL_ADDRESS;
+use runtime_abi::CONTROL_BYTES;
+use runtime_abi::CONTROL_FD;
+use runtime_abi::CONTROL_MAGIC;
+use runtime_abi::ControlHeader;
+use runtime_abi::HEADER_BYTES;
+use runtime_abi::ThreadSlot;
+use runtime_abi::mode;
+use runtime_abi::scope;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The program was started by itself: everything passes through.
+    Off,
+    Record,
+    Replay,
+}
+
+static MODE: AtomicU32 = AtomicU32::new(0);
+/// Threads and locks are observed.
+static SYNC: AtomicBool = AtomicBool::new(false);
+
+/// Read by compiled code at every function's entry: are plain accesses observed?
+#[unsafe(no_mangle)]
+pub static __refrain_memory: AtomicI32 = AtomicI32::new(0);
+
+#[inline]
+pub fn mode() -> Mode {
+    // Relaxed: written once, before there is a second thread (and in the child of a fork, which has one).
+    match MODE.load(Relaxed) {
+        mode::RECORD => Mode::Record,
+        mode::REPLAY => Mode::Replay,
+        _ => Mode::Off,
+    }
+}
+
+#[inline]
+pub fn observes_sync() -> bool {
+    SYNC.load(Relaxed)
+}
+
+#[inline]
+pub fn observes_memory() -> bool {
+    __refrain_memory.load(Relaxed) != 0
+}
+
+#[inline]
+pub fn header() -> &'static ControlHeader {
+    // SAFETY: called only when `mode()` is not Off, that is after `attach` mapped the control file here for good.
+    unsafe { &*(CONTROL_ADDRESS as *const ControlHeader) }
+}
+
+#[inline]
+pub fn slot(thread: u32) -> &'static ThreadSlot {
+    assert!((thread as usize) < runtime_abi::THREADS_MAX);
+    let address = CONTROL_ADDRESS as usize + HEADER_BYTES + thread as usize * size_of::<ThreadSlot>();
+    // SAFETY: the mapping has THREADS_MAX slots after its header; slots consist of atomics only.
+    unsafe { &*(address as *const ThreadSlot) }
+}
+
+pub fn run_directory() -> &'static [u8] {
+    let header = header();
+    &header.run_directory[..(header.run_directory_bytes as usize).min(header.run_directory.len())]
+}
+
+/// `run directory/name`, NUL-terminated, in `buffer`.
+pub fn path_in_run<'a>(name: &[u8], buffer: &'a mut [u8; 4352]) -> &'a [u8] {
+    let directory = run_directory();
+    let bytes = directory.len() + 1 + name.len();
+    buffer[..directory.len()].copy_from_slice(directory);
+    buffer[directory.len()] = b'/';
+    buffer[directory.len() + 1..bytes].copy_from_slice(name);
+    buffer[bytes] = 0;
+    &buffer[..=bytes]
+}
+
+/// Maps the control file if the process was started with one.
+pub fn attach() -> Mode {
+    let mut head = [0u8; 16];
+    // SAFETY: the kernel writes at most 16 bytes into `head`; a descriptor that is not ours at worst fails.
+    let got = unsafe {
+        sys::syscall(libc::SYS_pread64, [CONTROL_FD as usize, head.as_mut_ptr() as usize, head.len(), 0, 0, 0])
+    };
+    let magic = u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
+    if got != 16 || magic != CONTROL_MAGIC {
+        return Mode::Off;
+    }
+    if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, CONTROL_FD, 0, false) {
+        crate::ending::die(b"cannot map the control file", errno);
+    }
+    // Closed, so that the program's descriptors are numbered as always and its children do not inherit it.
+    sys::close(CONTROL_FD);
+    let header = header();
+    if header.abi_version != runtime_abi::ABI_VERSION {
+        crate::ending::die(b"this runtime and this refrain are of different versions; rebuild the program", 0);
+    }
+    MODE.store(header.mode, Relaxed);
+    SYNC.store(header.scope >= scope::SYNC, Relaxed);
+    // Release: pairs with nothing in this process; the tool polls it.
+    header.attached.store(1, Release);
+    mode()
+}
+
+/// Plain accesses are observed from now on; the shadow is in place.
+pub fn observe_memory() {
+    __refrain_memory.store((header().scope >= scope::MEMORY) as i32, Relaxed);
+}
+
+/// The child of a fork is not recorded: everything passes through from here on.
+pub fn detach() {
+    header().forked.store(1, Release);
+    MODE.store(0, Relaxed);
+    SYNC.store(false, Relaxed);
+    __refrain_memory.store(0, Relaxed);
+}
+
+/// The next thread index.
+pub fn new_thread() -> u32 {
+    header().threads.fetch_add(1, Relaxed)
+}
+
+pub fn has_diverged() -> bool {
+    // Acquire: pairs with the Release in `replay::diverge`.
+    header().divergence_kind.load(Acquire) != 0
+}

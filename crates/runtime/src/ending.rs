@@ -1,0 +1,90 @@
+//! How a process ends. In replay it must not end before the other threads have done what they had done when the
+//! recorded process ended; in recording, the thread a fatal signal hits is noted.
+use crate::control;
+use crate::control::Mode;
+use crate::local::Local;
+use crate::sites::Line;
+use crate::sys;
+use core::ffi::c_int;
+use core::ffi::c_void;
+use core::sync::atomic::Ordering::Relaxed;
+
+const FATAL: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGTRAP];
+/// How long an ending replay waits for other threads; the replayer then reports what is missing.
+const PATIENCE_NS: u64 = 20_000_000_000;
+const LOOK_EVERY_NS: u64 = 100_000;
+
+/// We cannot go on: a sentence on standard error, and exit status 125.
+pub fn die(what: &[u8], errno: i32) -> ! {
+    let mut line = Line::default();
+    line.text(b"refrain runtime: ");
+    line.text(what);
+    if errno != 0 {
+        line.text(b" (errno ");
+        line.number(errno as u64);
+        line.text(b")");
+    }
+    line.text(b"\n");
+    sys::write_all(2, line.bytes());
+    // SAFETY: ends the process.
+    unsafe { sys::syscall(libc::SYS_exit_group, [125, 0, 0, 0, 0, 0]) };
+    crate::replay::sleep_forever()
+}
+
+/// Arranges to be told when the process ends by `exit`, by a fatal signal, or continues as a forked child.
+pub fn watch() {
+    extern "C" fn at_exit() {
+        wait_for_others();
+    }
+    extern "C" fn in_child() {
+        // A fork made by a program that is not observed (any more) is none of our business.
+        if control::mode() != Mode::Off {
+            control::detach();
+            Local::uninstall();
+        }
+    }
+    // SAFETY: the handlers are functions that live as long as the process.
+    unsafe {
+        libc::atexit(at_exit);
+        libc::pthread_atfork(None, None, Some(in_child));
+        for signal in FATAL {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = on_fatal as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            libc::sigaction(signal, &action, core::ptr::null_mut());
+        }
+    }
+}
+
+/// A fatal signal: note it (recording) or let the others catch up (replaying), then die of it as without us.
+extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+    if control::mode() != Mode::Off
+        && let Some(local) = Local::current()
+    {
+        local.slot.signal.store(signal as u32, Relaxed);
+        wait_for_others();
+    }
+    // SAFETY: restores the default action. A fault happens again when we return; others are raised again.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        if signal == libc::SIGABRT || signal == libc::SIGTRAP {
+            libc::raise(signal);
+        }
+    }
+}
+
+/// Replay: waits until every other thread is where the recording has its end.
+pub fn wait_for_others() {
+    if control::mode() != Mode::Replay {
+        return;
+    }
+    let Some(local) = Local::current() else { return };
+    let mut waited = 0;
+    while !crate::replay::others_are_done(local.index) && waited < PATIENCE_NS {
+        if control::has_diverged() {
+            crate::replay::sleep_forever();
+        }
+        sys::sleep_ns(LOOK_EVERY_NS);
+        waited += LOOK_EVERY_NS;
+    }
+}

@@ -1,0 +1,118 @@
+//! Synchronisation objects as ghost accesses (Light, §4.3): each object has a word that names its last user, and each
+//! operation is a read-modify-write of it. The order of operations on an object is so recorded, and replayed.
+use crate::access::cell as cells;
+use crate::access::cell_word;
+use crate::control;
+use crate::control::Mode;
+use crate::local::Local;
+use crate::replay::Doing;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
+use run_model::Kind;
+use run_model::Op;
+use run_model::Point;
+use runtime_abi::CELL_XOR;
+use runtime_abi::GHOST_XOR;
+
+/// The calling thread, if what it does with locks and threads is observed.
+#[inline]
+pub fn observed() -> Option<&'static mut Local> {
+    if control::observes_sync() { Local::current() } else { None }
+}
+
+/// The ghost word of an object: like a cell word, in another shadow.
+fn word(object: u64) -> &'static AtomicU64 {
+    cell_word(object ^ (CELL_XOR ^ GHOST_XOR))
+}
+
+/// What to do about a synchronisation operation.
+pub enum Turn {
+    /// Do it, and tell `Local::touch` afterwards (or before, if it releases something).
+    Record,
+    /// It was done in the recording with this result; the schedule allows it now.
+    Replay(i64),
+}
+
+impl Local {
+    /// Begins the operation `op` on `object`. In replay, waits for its turn.
+    pub fn begin(&mut self, op: Op, object: u64) -> Turn {
+        match control::mode() {
+            Mode::Replay => {
+                let gate = self.pass_gate(Doing { kind: Kind::Sync, op, object });
+                Turn::Replay(gate.map_or(0, |gate| gate.value))
+            }
+            _ => {
+                self.at_change_point();
+                self.chaos.at_sync();
+                Turn::Record
+            }
+        }
+    }
+
+    /// Recording: this event is the object's newest use. Completes the event.
+    ///
+    /// Callers order this with the real operation so that uses are recorded in the order they had: acquiring
+    /// operations call it when they hold the object, releasing ones while they still hold it.
+    pub fn touch(&mut self, op: Op, object: u64, value: i64) {
+        let word = word(object);
+        let seen = cells::lock(word);
+        let previous = cells::previous(seen, self.index);
+        self.record_sync(op, object, value, previous.as_slice());
+        cells::unlock(word, seen, self, true);
+        self.complete();
+    }
+
+    /// Recording: does `action` while the object's word is locked, so that the recorded order is that of the actions.
+    /// Replaying: does it when its turn has come. Either way, one event.
+    pub fn exclusively<R>(&mut self, op: Op, object: u64, action: impl FnOnce(&mut Local) -> R) -> R {
+        if let Turn::Replay(_) = self.begin(op, object) {
+            let result = action(self);
+            self.complete();
+            return result;
+        }
+        let word = word(object);
+        let seen = cells::lock(word);
+        let result = action(self);
+        let previous = cells::previous(seen, self.index);
+        self.record_sync(op, object, 0, previous.as_slice());
+        cells::unlock(word, seen, self, true);
+        self.complete();
+        result
+    }
+
+    /// Recording: this event is the object's newest use; the caller logs it, and holds the object.
+    pub fn mark_use(&mut self, object: u64) {
+        let word = word(object);
+        let seen = cells::lock(word);
+        cells::unlock(word, seen, self, true);
+    }
+
+    /// The last user of an object, if it is another thread.
+    pub fn last_user(&self, object: u64) -> Option<Point> {
+        // Acquire: pairs with the Release in `unlock`. The lock bit, if set, does not hide the user.
+        cells::previous(word(object).load(Acquire) & !cells::LOCKED, self.index)
+    }
+
+    /// Logs an operation unless its order and its result are what replay would assume anyway.
+    pub fn record_sync(&mut self, op: Op, object: u64, value: i64, sources: &[Point]) {
+        if value != 0 || !sources.is_empty() {
+            self.record(Kind::Sync, op, 0, object, value, sources);
+        }
+    }
+
+    /// A result that is not a function of the program: recorded when it is not 0, and given back in replay.
+    pub fn input(&mut self, op: Op, object: u64, action: impl FnOnce() -> i64) -> i64 {
+        match self.begin(op, object) {
+            Turn::Replay(value) => {
+                self.complete();
+                value
+            }
+            Turn::Record => {
+                let value = action();
+                self.record_sync(op, object, value, &[]);
+                self.complete();
+                value
+            }
+        }
+    }
+}

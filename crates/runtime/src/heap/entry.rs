@@ -1,0 +1,210 @@
+//! malloc and its kin, as the program and its libraries call them.
+use crate::control;
+use crate::control::Mode;
+use crate::heap::class;
+use crate::heap::zone;
+use crate::local::Local;
+use crate::real;
+use crate::startup;
+use core::ffi::c_int;
+use core::ffi::c_void;
+
+/// The calling thread's heap is ours; otherwise libc's allocator serves.
+fn ours() -> Option<&'static mut Local> {
+    startup::ensure();
+    if control::mode() == Mode::Off { None } else { Local::current() }
+}
+
+fn out_of_memory() -> *mut c_void {
+    // SAFETY: errno is the calling thread's.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    core::ptr::null_mut()
+}
+
+fn pointer(block: u64) -> *mut c_void {
+    if block == 0 { out_of_memory() } else { block as *mut c_void }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    match ours() {
+        Some(local) => pointer(local.allocate(bytes as u64)),
+        // SAFETY: libc's own contract.
+        None => unsafe { real::malloc(bytes) },
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
+    let Some(local) = ours() else {
+        // SAFETY: libc's own contract.
+        return unsafe { real::calloc(count, bytes) };
+    };
+    let Some(total) = count.checked_mul(bytes) else { return out_of_memory() };
+    let block = pointer(local.allocate(total as u64));
+    if !block.is_null() {
+        // SAFETY: a new block of at least `total` bytes.
+        unsafe { core::ptr::write_bytes(block.cast::<u8>(), 0, total) };
+    }
+    block
+}
+
+/// # Safety
+/// As for libc's free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn free(block: *mut c_void) {
+    if block.is_null() {
+        return;
+    }
+    if !zone::is_ours(block as u64) {
+        // SAFETY: not of our arena, so libc's (a program that is not recorded) or from before we were there.
+        return unsafe { real::free(block) };
+    }
+    // A thread nobody observes any more (it ended, or the process is a fork's child) leaks: its lists are gone.
+    if let Some(local) = Local::current() {
+        local.release(zone::whole_block(block as u64));
+    }
+}
+
+/// # Safety
+/// As for libc's realloc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+    if block.is_null() {
+        return malloc(bytes);
+    }
+    if !zone::is_ours(block as u64) {
+        // SAFETY: as in `free`.
+        return unsafe { real::realloc(block, bytes) };
+    }
+    if bytes == 0 {
+        // SAFETY: the caller's promise.
+        unsafe { free(block) };
+        return core::ptr::null_mut();
+    }
+    let old = usable(block as u64);
+    if bytes as u64 <= old && bytes as u64 >= old / 2 {
+        return block;
+    }
+    let new = malloc(bytes);
+    if !new.is_null() {
+        // SAFETY: both blocks have at least that many bytes, and the new one is nobody else's.
+        unsafe {
+            core::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), bytes.min(old as usize));
+            free(block);
+        }
+    }
+    new
+}
+
+fn usable(address: u64) -> u64 {
+    let block = zone::whole_block(address);
+    class::bytes(zone::class_of(block)) - (address - block)
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
+    match block as u64 {
+        0 => 0,
+        address if zone::is_ours(address) => usable(address) as usize,
+        // SAFETY: as in `free`.
+        _ => unsafe { real::malloc_usable_size(block) },
+    }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
+    let Some(local) = ours() else {
+        // SAFETY: libc's own contract.
+        return unsafe { real::memalign(alignment, bytes) };
+    };
+    let alignment = alignment.next_power_of_two().max(16) as u64;
+    if alignment == 16 {
+        return pointer(local.allocate(bytes as u64));
+    }
+    let Some(total) = (bytes as u64).checked_add(alignment + class::HEADER) else { return out_of_memory() };
+    let block = local.allocate(total);
+    if block == 0 {
+        return out_of_memory();
+    }
+    let inner = block.next_multiple_of(alignment);
+    if inner != block {
+        // 16-aligned and different, so there is room for the note before it.
+        zone::mark_aligned(block, inner);
+    }
+    pointer(inner)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn aligned_alloc(alignment: usize, bytes: usize) -> *mut c_void {
+    memalign(alignment, bytes)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn valloc(bytes: usize) -> *mut c_void {
+    memalign(4096, bytes)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
+    memalign(4096, bytes.next_multiple_of(4096))
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, alignment: usize, bytes: usize) -> c_int {
+    if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<*mut c_void>()) {
+        return libc::EINVAL;
+    }
+    let block = memalign(alignment, bytes);
+    if block.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { *place = block };
+    0
+}
+
+/// Anonymous mappings get addresses that do not depend on what other threads map.
+///
+/// # Safety
+/// As for libc's mmap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> *mut c_void {
+    let placed = match ours() {
+        Some(local) if flags & libc::MAP_FIXED == 0 => zone::place_mapping(local, bytes as u64),
+        _ => None,
+    };
+    // SAFETY: the caller's promise; a fixed place is one that `place_mapping` gave to nobody else.
+    unsafe {
+        match placed {
+            Some(place) => real::mmap(place as *mut c_void, bytes, protection, flags | libc::MAP_FIXED, file, offset),
+            None => real::mmap(address, bytes, protection, flags, file, offset),
+        }
+    }
+}
+
+/// # Safety
+/// As for libc's mmap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    address: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> *mut c_void {
+    // SAFETY: the same function on this architecture.
+    unsafe { mmap(address, bytes, protection, flags, file, offset) }
+}

@@ -1,0 +1,159 @@
+//! Condition variables: a wait is two events, one that gives the mutex up and one that has it again (Light, §4.3).
+use crate::control;
+use crate::control::Mode;
+use crate::ghost::Turn;
+use crate::ghost::observed;
+use crate::interpose::release;
+use crate::local::Local;
+use crate::real;
+use core::ffi::c_int;
+use core::ffi::c_void;
+use libc::pthread_cond_t;
+use libc::pthread_mutex_t;
+use libc::timespec;
+use run_model::Op;
+use run_model::Point;
+
+/// A frame of libc's list of cleanup routines (its old, still exported, binary interface).
+#[repr(C)]
+struct Cleanup {
+    routine: extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+    cancel_type: c_int,
+    previous: *mut c_void,
+}
+
+unsafe extern "C" {
+    fn _pthread_cleanup_push(frame: *mut Cleanup, routine: extern "C" fn(*mut c_void), argument: *mut c_void);
+    fn _pthread_cleanup_pop(frame: *mut Cleanup, execute: c_int);
+}
+
+/// Runs `wait`, which may be cancelled; then `Op::Cancelled` on `object` is recorded on the way out.
+pub fn cancellable(object: u64, wait: impl FnOnce() -> c_int) -> c_int {
+    extern "C" fn cancelled(object: *mut c_void) {
+        if let Some(local) = observed()
+            && control::mode() == Mode::Record
+        {
+            let canceller = local.last_user(local.slot as *const _ as u64);
+            local.record(run_model::Kind::Sync, Op::Cancelled, 0, object as u64, 1, canceller.as_slice());
+            local.complete();
+        }
+    }
+    let mut frame = Cleanup { routine: cancelled, argument: core::ptr::null_mut(), cancel_type: 0, previous: core::ptr::null_mut() };
+    // SAFETY: pushed and popped in this frame; libc unlinks it itself when it unwinds.
+    unsafe {
+        _pthread_cleanup_push(&mut frame, cancelled, object as *mut c_void);
+        let result = wait();
+        _pthread_cleanup_pop(&mut frame, 0);
+        result
+    }
+}
+
+/// Replay: if the recording was cancelled here, is cancelled here: does not return.
+pub fn replay_cancellation(local: &mut Local, object: u64, before: impl FnOnce()) {
+    if local.cursor.expects(local.event(), Op::Cancelled) {
+        local.begin(Op::Cancelled, object);
+        before();
+        local.complete();
+        // SAFETY: the request has been made: the gate waited for it.
+        unsafe { real::pthread_testcancel() };
+    }
+}
+
+/// A wait of any kind; `real` is the one the program called.
+///
+/// # Safety
+/// As for libc's pthread_cond_wait.
+unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real: impl FnOnce() -> c_int) -> c_int {
+    let Some(local) = observed() else { return real() };
+    match local.begin(Op::CondRelease, mutex as u64) {
+        Turn::Record => {
+            local.touch(Op::CondRelease, mutex as u64, 0);
+            let result = cancellable(condition as u64, real);
+            record_wake(local, condition as u64, mutex as u64, result);
+            result
+        }
+        Turn::Replay(_) => {
+            // SAFETY: the program holds the mutex, as the function demands.
+            unsafe { real::pthread_mutex_unlock(mutex) };
+            local.complete();
+            // SAFETY: cancelled waits hold the mutex again while they unwind.
+            replay_cancellation(local, condition as u64, || unsafe { _ = real::pthread_mutex_lock(mutex) });
+            let result = match local.begin(Op::CondWake, condition as u64) {
+                Turn::Replay(value) => value as c_int,
+                Turn::Record => 0,
+            };
+            // SAFETY: as above.
+            unsafe { real::pthread_mutex_lock(mutex) };
+            local.complete();
+            result
+        }
+    }
+}
+
+/// The mutex is ours again: after its last holder, and after the last signal there was.
+fn record_wake(local: &mut Local, condition: u64, mutex: u64, result: c_int) {
+    let mut sources = [Point::default(); 2];
+    let mut count = 0;
+    for user in [local.last_user(condition), local.last_user(mutex)].into_iter().flatten() {
+        sources[count] = user;
+        count += 1;
+    }
+    local.record_sync(Op::CondWake, condition, result as i64, &sources[..count]);
+    local.mark_use(mutex);
+    local.complete();
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the program's own call, with its arguments.
+    unsafe { wait(condition, mutex, || real::pthread_cond_wait(condition, mutex)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    until: *const timespec,
+) -> c_int {
+    // SAFETY: the program's own call, with its arguments.
+    unsafe { wait(condition, mutex, || real::pthread_cond_timedwait(condition, mutex, until)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    clock: c_int,
+    until: *const timespec,
+) -> c_int {
+    // SAFETY: the program's own call, with its arguments.
+    unsafe { wait(condition, mutex, || real::pthread_cond_clockwait(condition, mutex, clock, until)) }
+}
+
+/// Nobody really waits in replay, so nobody has to be woken.
+fn wake(op: Op, condition: u64, real: impl FnOnce() -> c_int) -> c_int {
+    release(op, condition, || if control::mode() == Mode::Replay { 0 } else { real() })
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    wake(Op::CondSignal, condition as u64, || unsafe { real::pthread_cond_signal(condition) })
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    wake(Op::CondBroadcast, condition as u64, || unsafe { real::pthread_cond_broadcast(condition) })
+}

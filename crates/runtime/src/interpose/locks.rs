@@ -1,0 +1,64 @@
+//! Mutexes, read-write locks, spin locks.
+use crate::interpose::acquire;
+use crate::interpose::release;
+use crate::real;
+use core::ffi::c_int;
+use libc::pthread_mutex_t;
+use libc::pthread_rwlock_t;
+use libc::pthread_spinlock_t;
+use libc::timespec;
+use run_model::Op;
+
+/// Declares the functions of one kind of lock: `name(lock, extra…) = op, what replay calls instead`.
+macro_rules! locks {
+    ($type:ty: $($name:ident ($($extra:ident: $extra_type:ty),*) = $op:ident, $again:ident;)*) => {$(
+        /// # Safety
+        /// As for libc's function of that name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(lock: *mut $type $(, $extra: $extra_type)*) -> c_int {
+            // SAFETY: the program's own call, with its arguments.
+            unsafe { acquire(Op::$op, lock as u64, || real::$name(lock $(, $extra)*), || real::$again(lock)) }
+        }
+    )*};
+}
+
+locks! { pthread_mutex_t:
+    pthread_mutex_lock() = MutexLock, pthread_mutex_lock;
+    pthread_mutex_trylock() = MutexTryLock, pthread_mutex_lock;
+    pthread_mutex_timedlock(until: *const timespec) = MutexTimedLock, pthread_mutex_lock;
+    pthread_mutex_clocklock(clock: c_int, until: *const timespec) = MutexTimedLock, pthread_mutex_lock;
+}
+
+locks! { pthread_rwlock_t:
+    pthread_rwlock_rdlock() = RwReadLock, pthread_rwlock_rdlock;
+    pthread_rwlock_wrlock() = RwWriteLock, pthread_rwlock_wrlock;
+    pthread_rwlock_tryrdlock() = RwTryReadLock, pthread_rwlock_rdlock;
+    pthread_rwlock_trywrlock() = RwTryWriteLock, pthread_rwlock_wrlock;
+    pthread_rwlock_timedrdlock(until: *const timespec) = RwTimedReadLock, pthread_rwlock_rdlock;
+    pthread_rwlock_timedwrlock(until: *const timespec) = RwTimedWriteLock, pthread_rwlock_wrlock;
+    pthread_rwlock_clockrdlock(clock: c_int, until: *const timespec) = RwTimedReadLock, pthread_rwlock_rdlock;
+    pthread_rwlock_clockwrlock(clock: c_int, until: *const timespec) = RwTimedWriteLock, pthread_rwlock_wrlock;
+}
+
+locks! { pthread_spinlock_t:
+    pthread_spin_lock() = SpinLock, pthread_spin_lock;
+    pthread_spin_trylock() = SpinTryLock, pthread_spin_lock;
+}
+
+macro_rules! unlocks {
+    ($($name:ident ($type:ty) = $op:ident;)*) => {$(
+        /// # Safety
+        /// As for libc's function of that name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(lock: *mut $type) -> c_int {
+            // SAFETY: the program's own call, with its argument.
+            unsafe { release(Op::$op, lock as u64, || real::$name(lock)) }
+        }
+    )*};
+}
+
+unlocks! {
+    pthread_mutex_unlock(pthread_mutex_t) = MutexUnlock;
+    pthread_rwlock_unlock(pthread_rwlock_t) = RwUnlock;
+    pthread_spin_unlock(pthread_spinlock_t) = SpinUnlock;
+}

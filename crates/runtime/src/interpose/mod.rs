@@ -1,0 +1,72 @@
+//! The functions of libc and libstdc++ that we stand in front of. Each converts, calls, returns.
+//!
+//! The pattern is always one of two. Acquiring operations (lock, wait) do the real thing first and then record that
+//! they have it; releasing operations (unlock, post, signal) record first and then do the real thing. So the recorded
+//! order of uses of an object is one that really allowed each of them to go on. In replay the gate comes first; what
+//! would block then does not (a lock is free when its turn comes) or is left out (nobody has to be signalled).
+mod barriers;
+mod c11;
+mod conditions;
+mod locks;
+mod once;
+mod output;
+mod process;
+mod semaphores;
+mod threads;
+
+use crate::ghost::Turn;
+use crate::ghost::observed;
+use core::ffi::c_int;
+use run_model::Op;
+
+/// An acquiring operation that returns an errno. `again` is what replay does when the recorded one succeeded.
+#[inline]
+fn acquire(op: Op, object: u64, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
+    let Some(local) = observed() else { return real() };
+    match local.begin(op, object) {
+        Turn::Record => {
+            let result = real();
+            match result {
+                // Not acquired: only the result is of interest, not the order.
+                libc::EBUSY | libc::ETIMEDOUT | libc::EDEADLK | libc::EAGAIN | libc::EINVAL | libc::EPERM
+                | libc::ENOTRECOVERABLE => {
+                    local.record_sync(op, object, result as i64, &[]);
+                    local.complete();
+                }
+                _ => local.touch(op, object, result as i64),
+            }
+            result
+        }
+        Turn::Replay(0) => {
+            let result = again();
+            local.complete();
+            result
+        }
+        Turn::Replay(value) if value == libc::EOWNERDEAD as i64 => {
+            again();
+            local.complete();
+            value as c_int
+        }
+        Turn::Replay(value) => {
+            local.complete();
+            value as c_int
+        }
+    }
+}
+
+/// A releasing operation.
+#[inline]
+fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
+    let Some(local) = observed() else { return real() };
+    match local.begin(op, object) {
+        Turn::Record => {
+            local.touch(op, object, 0);
+            real()
+        }
+        Turn::Replay(_) => {
+            let result = real();
+            local.complete();
+            result
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The end of the process by direct request, and raw futexes.
+use crate::ending;
+use crate::ghost::Turn;
+use crate::ghost::observed;
+use crate::real;
+use core::ffi::c_int;
+use core::ffi::c_long;
+use run_model::Op;
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(status: c_int) -> ! {
+    ending::wait_for_others();
+    // SAFETY: the program's own call.
+    unsafe { real::_exit(status) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    // SAFETY: the same function.
+    unsafe { _exit(status) }
+}
+
+/// Futexes used directly, by C++20's atomic waits and by libstdc++'s futures; other calls pass through.
+///
+/// A futex call changes no memory. What it returns is a result like any other; waiting is left out in replay, because
+/// the atomic accesses around it, which are recorded, decide what happens.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn syscall(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> c_long {
+    let call = || {
+        // SAFETY: the program's own call; unused arguments are whatever the registers held, as always.
+        let result = unsafe { crate::sys::syscall(number, [a, b, c, d, e, f]) };
+        if (-4095..0).contains(&result) {
+            // SAFETY: errno is the calling thread's.
+            unsafe { *libc::__errno_location() = -result as c_int };
+            return -1;
+        }
+        result as c_long
+    };
+    if number != libc::SYS_futex {
+        return call();
+    }
+    let Some(local) = observed() else { return call() };
+    let operation = b as c_int & libc::FUTEX_CMD_MASK;
+    let op = match operation {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => Op::FutexWait,
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => Op::FutexWake,
+        _ => return call(),
+    };
+    match local.begin(op, a as u64) {
+        Turn::Record if op == Op::FutexWake => {
+            local.touch(op, a as u64, 0);
+            let woken = call() as i64;
+            local.input(Op::Input, a as u64, || woken) as c_long
+        }
+        Turn::Record => {
+            let result = call();
+            // SAFETY: errno is the calling thread's.
+            let failure = if result < 0 { unsafe { *libc::__errno_location() } } else { 0 };
+            let waker = local.last_user(a as u64);
+            local.record_sync(op, a as u64, failure as i64, waker.as_slice());
+            local.complete();
+            // SAFETY: as above; recording may have changed it.
+            unsafe { *libc::__errno_location() = failure };
+            result
+        }
+        Turn::Replay(failure) => {
+            local.complete();
+            if op == Op::FutexWake {
+                return local.input(Op::Input, a as u64, || 0) as c_long;
+            }
+            if failure == 0 {
+                return 0;
+            }
+            // SAFETY: errno is the calling thread's.
+            unsafe { *libc::__errno_location() = failure as c_int };
+            -1
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! POSIX semaphores. They report failure through errno, so the errno is what is recorded.
+use crate::ghost::Turn;
+use crate::ghost::observed;
+use crate::interpose::conditions::cancellable;
+use crate::interpose::conditions::replay_cancellation;
+use crate::interpose::release;
+use crate::real;
+use core::ffi::c_int;
+use libc::sem_t;
+use libc::timespec;
+use run_model::Op;
+
+fn errno() -> &'static mut c_int {
+    // SAFETY: libc gives the calling thread's own variable.
+    unsafe { &mut *libc::__errno_location() }
+}
+
+/// # Safety
+/// As for sem_wait.
+unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c_int {
+    let object = semaphore as u64;
+    let Some(local) = observed() else { return real() };
+    if crate::control::mode() == crate::control::Mode::Replay {
+        replay_cancellation(local, object, || ());
+    }
+    match local.begin(op, object) {
+        Turn::Record => {
+            let result = if op == Op::SemTryWait { real() } else { cancellable(object, real) };
+            if result == 0 {
+                local.touch(op, object, 0);
+            } else {
+                let failure = *errno();
+                local.record_sync(op, object, failure as i64, &[]);
+                local.complete();
+                *errno() = failure;
+            }
+            result
+        }
+        Turn::Replay(0) => {
+            // SAFETY: the program's own semaphore. Whoever posted for us has done so: the gate waited for it.
+            unsafe { real::sem_wait(semaphore) };
+            local.complete();
+            0
+        }
+        Turn::Replay(failure) => {
+            local.complete();
+            *errno() = failure as c_int;
+            -1
+        }
+    }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { wait(Op::SemWait, semaphore, || real::sem_wait(semaphore)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { wait(Op::SemTryWait, semaphore, || real::sem_trywait(semaphore)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { wait(Op::SemTimedWait, semaphore, || real::sem_timedwait(semaphore, until)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: *mut sem_t, clock: c_int, until: *const timespec) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { wait(Op::SemTimedWait, semaphore, || real::sem_clockwait(semaphore, clock, until)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_post(semaphore: *mut sem_t) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { release(Op::SemPost, semaphore as u64, || real::sem_post(semaphore)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::sem_getvalue(semaphore, value) };
+    let Some(local) = observed() else { return real() };
+    // SAFETY: `value` is the program's variable, filled by libc.
+    let found = local.input(Op::Input, semaphore as u64, || unsafe {
+        real::sem_getvalue(semaphore, value);
+        *value as i64
+    });
+    // SAFETY: as above.
+    unsafe { *value = found as c_int };
+    0
+}

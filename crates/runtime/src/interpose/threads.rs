@@ -1,0 +1,328 @@
+//! Threads: creation, end, join, cancellation, thread-specific keys.
+//!
+//! A created thread gets its index from its creator's event, and its stack from its index, so both are the same in
+//! every run. Its end is noticed by a destructor of thread-specific data, which libc runs however the thread ends.
+use crate::control;
+use crate::control::Mode;
+use crate::ghost::Turn;
+use crate::ghost::observed;
+use crate::heap;
+use crate::interpose::conditions::cancellable;
+use crate::interpose::conditions::replay_cancellation;
+use crate::local::Local;
+use crate::log;
+use crate::real;
+use crate::real::StartRoutine;
+use crate::replay::Doing;
+use core::ffi::c_int;
+use core::ffi::c_void;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use libc::pthread_attr_t;
+use libc::pthread_key_t;
+use libc::pthread_t;
+use libc::timespec;
+use run_model::Kind;
+use run_model::Op;
+use run_model::Point;
+use run_model::ThreadIndex;
+use runtime_abi::divergence;
+use runtime_abi::thread_state;
+use runtime_abi::truncated;
+
+/// pthread_t of each thread by index, to find the index of a thread that is joined.
+static HANDLES: [AtomicU64; runtime_abi::THREADS_MAX] = [const { AtomicU64::new(0) }; runtime_abi::THREADS_MAX];
+/// The key whose destructor tells that a thread ends; 0: not created.
+static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    start: StartRoutine,
+    argument: *mut c_void,
+) -> c_int {
+    let Some(creator) = observed() else {
+        // SAFETY: the program's own call.
+        return unsafe { real::pthread_create(thread, attributes, start, argument) };
+    };
+    let index = match begin_spawn(creator) {
+        Some(index) => index,
+        // SAFETY: the program's own call; the thread goes unrecorded, as the run now says.
+        None => return unsafe { real::pthread_create(thread, attributes, start, argument) },
+    };
+    let Some(local) = Local::prepare(index) else { return libc::EAGAIN };
+    local.start = Some(start);
+    local.argument = argument;
+    local.created = creator.point_after();
+    local.slot.parent.store(creator.index, Relaxed);
+    // SAFETY: `attributes` is null or the program's; `own` is initialised by libc before it is used.
+    unsafe {
+        let mut own: pthread_attr_t = core::mem::zeroed();
+        copy_attributes(&mut own, attributes);
+        give_stack(creator, index, &mut own);
+        let result = real::pthread_create(thread, &own, begin_thread, (local as *mut Local).cast());
+        if result == 0 {
+            HANDLES[index as usize].store(*thread, Relaxed);
+        }
+        libc::pthread_attr_destroy(&mut own);
+        creator.complete();
+        result
+    }
+}
+
+/// The index of the thread to be created; its creation is an event of the creator's.
+fn begin_spawn(creator: &mut Local) -> Option<u32> {
+    if control::mode() == Mode::Replay {
+        let doing = Doing { kind: Kind::Spawn, op: Op::None, object: 0 };
+        let Some(gate) = creator.pass_gate(doing) else { creator.diverge(divergence::THREAD, doing, 0, 0, 0) };
+        control::header().threads.fetch_max(gate.value as u32 + 1, Relaxed);
+        return Some(gate.value as u32);
+    }
+    creator.at_change_point();
+    creator.chaos.at_sync();
+    let index = control::new_thread();
+    if index as usize >= runtime_abi::THREADS_MAX {
+        control::header().threads.store(runtime_abi::THREADS_MAX as u32, Relaxed);
+        log::stop(truncated::THREADS, 0);
+        return None;
+    }
+    creator.record(Kind::Spawn, Op::None, 0, 0, index as i64, &[]);
+    Some(index)
+}
+
+unsafe extern "C" {
+    fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
+}
+
+/// # Safety
+/// `from` is null or valid; `to` is memory for an attribute object.
+unsafe fn copy_attributes(to: &mut pthread_attr_t, from: *const pthread_attr_t) {
+    // SAFETY: libc initialises `to`; the getters read a valid `from`.
+    unsafe {
+        libc::pthread_attr_init(to);
+        if from.is_null() {
+            return;
+        }
+        let mut number = 0;
+        pthread_attr_getdetachstate(from, &mut number);
+        libc::pthread_attr_setdetachstate(to, number);
+        let mut bytes = 0;
+        libc::pthread_attr_getguardsize(from, &mut bytes);
+        libc::pthread_attr_setguardsize(to, bytes);
+        libc::pthread_attr_getstacksize(from, &mut bytes);
+        libc::pthread_attr_setstacksize(to, bytes);
+        let mut cpus: libc::cpu_set_t = core::mem::zeroed();
+        if libc::pthread_attr_getaffinity_np(from, size_of::<libc::cpu_set_t>(), &mut cpus) == 0 && libc::CPU_COUNT(&cpus) > 0 {
+            libc::pthread_attr_setaffinity_np(to, size_of::<libc::cpu_set_t>(), &cpus);
+        }
+        let (mut base, mut stack_bytes) = (core::ptr::null_mut(), 0);
+        libc::pthread_attr_getstack(from, &mut base, &mut stack_bytes);
+        // libc answers "end of the stack minus size", and the end is null if the program has not set one.
+        if (base as usize).wrapping_add(stack_bytes) != 0 {
+            libc::pthread_attr_setstack(to, base, stack_bytes);
+        }
+    }
+}
+
+/// # Safety
+/// `attributes` is initialised.
+unsafe fn give_stack(creator: &mut Local, index: u32, attributes: &mut pthread_attr_t) {
+    // SAFETY: getters and setters of a valid attribute object; the stack is memory of our arena, unused so far.
+    unsafe {
+        let (mut base, mut bytes, mut guard) = (core::ptr::null_mut(), 0, 0);
+        libc::pthread_attr_getstack(attributes, &mut base, &mut bytes);
+        if (base as usize).wrapping_add(bytes) != 0 {
+            return;
+        }
+        libc::pthread_attr_getstacksize(attributes, &mut bytes);
+        libc::pthread_attr_getguardsize(attributes, &mut guard);
+        if let Some((start, bytes)) = heap::new_stack(creator, index, bytes as u64, guard as u64) {
+            libc::pthread_attr_setstack(attributes, start as *mut c_void, bytes as usize);
+        }
+    }
+}
+
+/// The first function of every created thread.
+extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
+    // SAFETY: the creator prepared it for this thread alone.
+    let local = unsafe { &mut *local.cast::<Local>() };
+    let (start, argument, created) = (local.start.take(), local.argument, local.created);
+    if control::mode() == Mode::Record {
+        local.log.create();
+    }
+    Local::install(local);
+    watch_exit();
+    if let Some(local) = Local::current() {
+        if control::mode() == Mode::Replay {
+            local.pass_gate(Doing { kind: Kind::Start, op: Op::None, object: 0 });
+        } else {
+            local.record(Kind::Start, Op::None, 0, 0, 0, &[created]);
+        }
+        local.complete();
+    }
+    match start {
+        Some(start) => start(argument),
+        None => core::ptr::null_mut(),
+    }
+}
+
+/// Arranges for `end_of_thread` to be called when this thread ends.
+fn watch_exit() {
+    let mut key = EXIT_KEY.load(Relaxed);
+    if key == 0 {
+        let mut new: pthread_key_t = 0;
+        // SAFETY: libc fills `new`. Key 0 belongs to whoever asked first; if that is us, we ask again.
+        unsafe {
+            real::pthread_key_create(&mut new, Some(end_of_thread));
+            if new == 0 {
+                real::pthread_key_create(&mut new, Some(end_of_thread));
+            }
+        }
+        key = match EXIT_KEY.compare_exchange(0, new, Relaxed, Relaxed) {
+            Ok(_) => new,
+            Err(other) => other,
+        };
+    }
+    // SAFETY: any non-null value makes libc call the destructor.
+    unsafe { libc::pthread_setspecific(key, 1 as *const c_void) };
+}
+
+/// libc runs destructors in rounds, as long as there are values; ours asks for the last round, after the program's.
+unsafe extern "C" fn end_of_thread(_: *mut c_void) {
+    let Some(local) = observed() else { return };
+    if local.exit_rounds > 1 {
+        local.exit_rounds -= 1;
+        watch_exit();
+        return;
+    }
+    if control::mode() == Mode::Replay {
+        local.pass_gate(Doing { kind: Kind::Exit, op: Op::None, object: 0 });
+        local.complete();
+    } else {
+        local.create_epoch(Kind::Exit, 0, &[]);
+        local.complete();
+    }
+    // Release: pairs with the Acquire in `chunk::wait_for_owner`: its last access is visible to who sees its end.
+    local.slot.state.store(thread_state::EXITED, Release);
+}
+
+fn index_of(thread: pthread_t) -> Option<u32> {
+    let count = (control::header().threads.load(Relaxed) as usize).min(runtime_abi::THREADS_MAX);
+    // The newest first: libc reuses handles of threads that were joined.
+    (0..count).rev().find(|i| HANDLES[*i].load(Relaxed) == thread).map(|i| i as u32)
+}
+
+/// A join of any kind. The thread's end is after all its events, so its count is final.
+fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
+    let Some(local) = observed() else { return real() };
+    let object = index_of(thread).map_or(0, |index| control::slot(index) as *const _ as u64);
+    if control::mode() == Mode::Replay {
+        replay_cancellation(local, object, || ());
+    }
+    match local.begin(Op::Join, object) {
+        Turn::Record => {
+            let joined = index_of(thread);
+            let result = cancellable(object, real);
+            let ended = match joined {
+                Some(index) if result == 0 => Some(Point {
+                    thread: ThreadIndex(index),
+                    // Acquire is not needed: the kernel ordered the thread's end before our return.
+                    count: control::slot(index).count.load(Relaxed),
+                }),
+                _ => None,
+            };
+            local.record_sync(Op::Join, object, result as i64, ended.as_slice());
+            local.complete();
+            result
+        }
+        Turn::Replay(0) => {
+            let result = again();
+            local.complete();
+            result
+        }
+        Turn::Replay(value) => {
+            local.complete();
+            value as c_int
+        }
+    }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::pthread_join(thread, result) };
+    join(thread, real, real)
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+    // SAFETY: the program's own call; in replay, one that succeeded may wait a moment.
+    unsafe { join(thread, || real::pthread_tryjoin_np(thread, result), || real::pthread_join(thread, result)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
+    thread: pthread_t,
+    result: *mut *mut c_void,
+    until: *const timespec,
+) -> c_int {
+    // SAFETY: as above.
+    unsafe { join(thread, || real::pthread_timedjoin_np(thread, result, until), || real::pthread_join(thread, result)) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::pthread_cancel(thread) };
+    match (observed(), index_of_observed(thread)) {
+        (Some(_), Some(index)) => crate::interpose::release(Op::Cancel, control::slot(index) as *const _ as u64, real),
+        _ => real(),
+    }
+}
+
+fn index_of_observed(thread: pthread_t) -> Option<u32> {
+    observed().and_then(|_| index_of(thread))
+}
+
+/// Keys are numbered in the order they are asked for.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_key_create(
+    key: *mut pthread_key_t,
+    destructor: Option<unsafe extern "C" fn(*mut c_void)>,
+) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::pthread_key_create(key, destructor) };
+    match observed() {
+        Some(local) => local.exclusively(Op::Input, &EXIT_KEY as *const AtomicU32 as u64, |_| real()),
+        None => real(),
+    }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_key_delete(key: pthread_key_t) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::pthread_key_delete(key) };
+    match observed() {
+        Some(local) => local.exclusively(Op::Input, &EXIT_KEY as *const AtomicU32 as u64, |_| real()),
+        None => real(),
+    }
+}
+

@@ -1,0 +1,194 @@
+//! What belongs to one thread: its slot in the control file, its log, its place in the schedule.
+use crate::chaos::Chaos;
+use crate::control;
+use crate::control::Mode;
+use crate::heap::ThreadHeap;
+use crate::log::LogWriter;
+use crate::replay::Cursor;
+use crate::sys;
+use core::arch::asm;
+use core::arch::global_asm;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use run_model::Access;
+use run_model::Kind;
+use run_model::Op;
+use run_model::Point;
+use runtime_abi::RUNTIME_REGION;
+use runtime_abi::ThreadSlot;
+use runtime_abi::thread_state;
+
+/// Where the `Local`s live: 64 KiB apart.
+const LOCALS: u64 = RUNTIME_REGION + 0x0010_0000_0000;
+const LOCAL_BYTES: usize = 1 << 16;
+const _: () = assert!(size_of::<Local>() <= LOCAL_BYTES);
+
+/// The slot of threads nobody observes: compiled code may store into it, nothing reads it.
+/// All zero, except that the program is not to be stopped.
+static UNOBSERVED: ThreadSlot = ThreadSlot {
+    count: core::sync::atomic::AtomicU64::new(0),
+    gate: core::sync::atomic::AtomicU64::new(u64::MAX),
+    exclusive: core::sync::atomic::AtomicU64::new(0),
+    seen: core::sync::atomic::AtomicU64::new(0),
+    window: core::sync::atomic::AtomicU32::new(0),
+    state: core::sync::atomic::AtomicU32::new(0),
+    site: core::sync::atomic::AtomicU64::new(0),
+    wait_thread: core::sync::atomic::AtomicU32::new(0),
+    os_thread: core::sync::atomic::AtomicU32::new(0),
+    wait_count: core::sync::atomic::AtomicU64::new(0),
+    records: core::sync::atomic::AtomicU64::new(0),
+    parent: core::sync::atomic::AtomicU32::new(0),
+    signal: core::sync::atomic::AtomicU32::new(0),
+};
+
+// `__refrain_self` is read by compiled code (initial-exec model: one load from fs). `__refrain_local` is ours alone.
+global_asm!(
+    ".section .tdata,\"awT\",@progbits",
+    ".p2align 3",
+    ".globl __refrain_self",
+    ".type __refrain_self,@tls_object",
+    ".size __refrain_self, 8",
+    "__refrain_self:",
+    ".quad {unobserved}",
+    ".hidden __refrain_local",
+    ".globl __refrain_local",
+    ".type __refrain_local,@tls_object",
+    ".size __refrain_local, 8",
+    "__refrain_local:",
+    ".quad 0",
+    ".text",
+    unobserved = sym UNOBSERVED,
+);
+
+/// The private side of an observed thread. The shared side is its `ThreadSlot`.
+pub struct Local {
+    pub slot: &'static ThreadSlot,
+    pub index: u32,
+    pub log: LogWriter,
+    pub cursor: Cursor,
+    pub chaos: Chaos,
+    pub heap: ThreadHeap,
+    /// Destructor rounds still to wait for before the thread counts as ended.
+    pub exit_rounds: u32,
+    /// Start routine of a thread that has not begun yet, and its argument.
+    pub start: Option<extern "C-unwind" fn(*mut libc::c_void) -> *mut libc::c_void>,
+    pub argument: *mut libc::c_void,
+    /// The creator's point that the first event depends on.
+    pub created: Point,
+    /// The initialisation routine that `pthread_once` is to run, while it runs it.
+    pub once: Option<(extern "C-unwind" fn(), u64)>,
+}
+
+impl Local {
+    /// The calling thread's, or nothing if it is not observed (program not recorded; thread not ours; thread ended).
+    #[inline]
+    pub fn current() -> Option<&'static mut Local> {
+        let local: *mut Local;
+        // SAFETY: reads our thread-local variable; the offset comes from the GOT.
+        unsafe {
+            asm!("mov {0}, qword ptr [rip + __refrain_local@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]",
+                 out(reg) local, options(nostack, readonly, preserves_flags));
+        }
+        // SAFETY: null, or the `Local` that `install` gave to this thread. No two references are used at once: only
+        // this thread asks for it, and signal handlers of ours do not.
+        unsafe { local.as_mut() }
+    }
+
+    fn address(index: u32) -> u64 {
+        LOCALS + index as u64 * LOCAL_BYTES as u64
+    }
+
+    /// Prepares the private side of thread `index`, for its creator. `None` if memory cannot be had.
+    pub fn prepare(index: u32) -> Option<&'static mut Local> {
+        sys::map_at(Local::address(index), LOCAL_BYTES, -1, 0, false).ok()?;
+        let place = Local::address(index) as *mut Local;
+        // SAFETY: freshly mapped, zeroed, aligned, large enough, and known to nobody else yet.
+        unsafe {
+            place.write(Local {
+                slot: control::slot(index),
+                index,
+                log: LogWriter::new(index),
+                cursor: Cursor::new(),
+                chaos: Chaos::new(index),
+                heap: ThreadHeap::new(index),
+                exit_rounds: 3,
+                start: None,
+                argument: core::ptr::null_mut(),
+                created: Point::default(),
+                once: None,
+            });
+            Some(&mut *place)
+        }
+    }
+
+    /// Makes `local` the calling thread's.
+    pub fn install(local: &'static mut Local) {
+        let slot = local.slot;
+        slot.os_thread.store(sys::thread_id(), Relaxed);
+        match control::mode() {
+            Mode::Record => {
+                slot.exclusive.store(crate::access::chunk::exclusive_word(local.index), Relaxed);
+                slot.gate.store(local.chaos.first_gate(), Relaxed);
+            }
+            Mode::Replay => {
+                slot.exclusive.store(0, Relaxed);
+                local.cursor.open(local.index, slot);
+            }
+            Mode::Off => {}
+        }
+        // Release: whoever sees the thread running sees its slot ready.
+        slot.state.store(thread_state::RUNNING, Release);
+        let slot = slot as *const ThreadSlot;
+        let local = local as *mut Local;
+        // SAFETY: stores to our two thread-local variables, found through the GOT.
+        unsafe {
+            asm!("mov {t}, qword ptr [rip + __refrain_self@GOTTPOFF]", "mov qword ptr fs:[{t}], {slot}",
+                 "mov {t}, qword ptr [rip + __refrain_local@GOTTPOFF]", "mov qword ptr fs:[{t}], {local}",
+                 t = out(reg) _, slot = in(reg) slot, local = in(reg) local, options(nostack, preserves_flags));
+        }
+    }
+
+    /// The calling thread is observed no longer (child of a fork).
+    pub fn uninstall() {
+        let slot = &UNOBSERVED as *const ThreadSlot;
+        // SAFETY: as in `install`.
+        unsafe {
+            asm!("mov {t}, qword ptr [rip + __refrain_self@GOTTPOFF]", "mov qword ptr fs:[{t}], {slot}",
+                 "mov {t}, qword ptr [rip + __refrain_local@GOTTPOFF]", "mov qword ptr fs:[{t}], 0",
+                 t = out(reg) _, slot = in(reg) slot, options(nostack, preserves_flags));
+        }
+    }
+
+    /// Index of the event about to happen.
+    #[inline]
+    pub fn event(&self) -> u64 {
+        // Relaxed: only this thread writes it.
+        self.slot.count.load(Relaxed)
+    }
+
+    /// The event about to happen, once it has happened.
+    #[inline]
+    pub fn point_after(&self) -> Point {
+        Point { thread: run_model::ThreadIndex(self.index), count: self.event() + 1 }
+    }
+
+    /// The current event is complete.
+    #[inline]
+    pub fn complete(&self) {
+        // Release: whoever waits for this count sees what the event did (pairs with the Acquire in `replay::wait_for`).
+        self.slot.count.store(self.event() + 1, Release);
+    }
+
+    /// Logs one record for the current event.
+    pub fn record(&mut self, kind: Kind, op: Op, access: u8, object: u64, value: i64, sources: &[Point]) {
+        let site = crate::sites::number(self.slot.site.load(Relaxed));
+        let event = self.event();
+        for (i, part) in sources.chunks(run_model::MAX_SOURCES).enumerate() {
+            let _ = i;
+            self.log.append(self.slot, event, kind, op, Access(access), object, site, value, part);
+        }
+        if sources.is_empty() {
+            self.log.append(self.slot, event, kind, op, Access(access), object, site, value, sources);
+        }
+    }
+}

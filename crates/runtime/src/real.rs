@@ -1,0 +1,143 @@
+//! The functions we stand in front of, as the next object in search order has them.
+use core::ffi::CStr;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// A function of libc's, found when first used.
+pub struct Real {
+    name: &'static CStr,
+    address: AtomicPtr<libc::c_void>,
+}
+
+impl Real {
+    pub const fn new(name: &'static CStr) -> Real {
+        Real { name, address: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// Its address. Looking it up twice at once is harmless: both find the same.
+    #[inline]
+    pub fn address(&self) -> *mut libc::c_void {
+        // Relaxed: the address is constant once found, and points to code.
+        let known = self.address.load(Relaxed);
+        if known.is_null() { self.find() } else { known }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut libc::c_void {
+        // SAFETY: the name is NUL-terminated. dlsym may call our own allocator, which needs nothing of libc's.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if found.is_null() {
+            crate::ending::die(self.name.to_bytes(), libc::ENOSYS);
+        }
+        self.address.store(found, Relaxed);
+        found
+    }
+}
+
+/// Declares `pub unsafe fn NAME(…)` that calls libc's function of that name.
+macro_rules! real_functions {
+    ($($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// # Safety
+        /// As for libc's function of that name.
+        #[inline]
+        pub unsafe fn $name($($argument: $type),*) $(-> $result)? {
+            const NAME: &core::ffi::CStr = match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => unreachable!(),
+            };
+            static REAL: $crate::real::Real = $crate::real::Real::new(NAME);
+            // SAFETY: libc's function has this signature; "C-unwind" because cancellation may unwind out of it.
+            unsafe {
+                let function: unsafe extern "C-unwind" fn($($type),*) $(-> $result)? = core::mem::transmute(REAL.address());
+                function($($argument),*)
+            }
+        }
+    )*};
+}
+
+use core::ffi::c_char;
+use core::ffi::c_int;
+use core::ffi::c_void;
+use libc::pthread_attr_t;
+use libc::pthread_barrier_t;
+use libc::pthread_cond_t;
+use libc::pthread_key_t;
+use libc::pthread_mutex_t;
+use libc::pthread_once_t;
+use libc::pthread_rwlock_t;
+use libc::pthread_spinlock_t;
+use libc::pthread_t;
+use libc::sem_t;
+use libc::timespec;
+
+pub type StartRoutine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+real_functions! {
+    pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: StartRoutine, argument: *mut c_void) -> c_int;
+    pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
+    pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int;
+    pthread_timedjoin_np(thread: pthread_t, result: *mut *mut c_void, until: *const timespec) -> c_int;
+    pthread_cancel(thread: pthread_t) -> c_int;
+    pthread_testcancel();
+    pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int;
+    pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int;
+    pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, until: *const timespec) -> c_int;
+    pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: c_int, until: *const timespec) -> c_int;
+    pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int;
+    pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
+    pthread_cond_timedwait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, until: *const timespec) -> c_int;
+    pthread_cond_clockwait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: c_int, until: *const timespec) -> c_int;
+    pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int;
+    pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int;
+    pthread_cond_destroy(condition: *mut pthread_cond_t) -> c_int;
+    pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int;
+    pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int;
+    pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int;
+    pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int;
+    pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, until: *const timespec) -> c_int;
+    pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, until: *const timespec) -> c_int;
+    pthread_rwlock_clockrdlock(lock: *mut pthread_rwlock_t, clock: c_int, until: *const timespec) -> c_int;
+    pthread_rwlock_clockwrlock(lock: *mut pthread_rwlock_t, clock: c_int, until: *const timespec) -> c_int;
+    pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int;
+    pthread_spin_lock(lock: *mut pthread_spinlock_t) -> c_int;
+    pthread_spin_trylock(lock: *mut pthread_spinlock_t) -> c_int;
+    pthread_spin_unlock(lock: *mut pthread_spinlock_t) -> c_int;
+    pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int;
+    pthread_once(control: *mut pthread_once_t, routine: extern "C-unwind" fn()) -> c_int;
+    pthread_key_create(key: *mut pthread_key_t, destructor: Option<unsafe extern "C" fn(*mut c_void)>) -> c_int;
+    pthread_key_delete(key: pthread_key_t) -> c_int;
+    sem_wait(semaphore: *mut sem_t) -> c_int;
+    sem_trywait(semaphore: *mut sem_t) -> c_int;
+    sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int;
+    sem_clockwait(semaphore: *mut sem_t, clock: c_int, until: *const timespec) -> c_int;
+    sem_post(semaphore: *mut sem_t) -> c_int;
+    sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) -> c_int;
+    __cxa_guard_acquire(guard: *mut u64) -> c_int;
+    __cxa_guard_release(guard: *mut u64);
+    __cxa_guard_abort(guard: *mut u64);
+    _exit(status: c_int) -> !;
+    malloc(bytes: usize) -> *mut c_void;
+    calloc(count: usize, bytes: usize) -> *mut c_void;
+    realloc(block: *mut c_void, bytes: usize) -> *mut c_void;
+    free(block: *mut c_void);
+    memalign(alignment: usize, bytes: usize) -> *mut c_void;
+    malloc_usable_size(block: *mut c_void) -> usize;
+    mmap(address: *mut c_void, bytes: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
+    write(file: c_int, bytes: *const c_void, count: usize) -> isize;
+    writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize;
+    flockfile(stream: *mut libc::FILE);
+    funlockfile(stream: *mut libc::FILE);
+    ftrylockfile(stream: *mut libc::FILE) -> c_int;
+    vfprintf(stream: *mut libc::FILE, format: *const c_char, arguments: *mut c_void) -> c_int;
+    vdprintf(file: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    __vfprintf_chk(stream: *mut libc::FILE, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fputs(text: *const c_char, stream: *mut libc::FILE) -> c_int;
+    fputc(byte: c_int, stream: *mut libc::FILE) -> c_int;
+    putc(byte: c_int, stream: *mut libc::FILE) -> c_int;
+    putchar(byte: c_int) -> c_int;
+    puts(text: *const c_char) -> c_int;
+    fwrite(place: *const c_void, bytes: usize, count: usize, stream: *mut libc::FILE) -> usize;
+    fflush(stream: *mut libc::FILE) -> c_int;
+    perror(text: *const c_char);
+    sigaltstack(stack: *const libc::stack_t, old: *mut libc::stack_t) -> c_int;
+}

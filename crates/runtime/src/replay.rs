@@ -1,0 +1,263 @@
+//! Replay: each thread is held at its gates until what its schedule demands has happened.
+//!
+//! A gate is `(my event, points of other threads)`. Threads publish their counts anyway, so waiting is reading other
+//! slots; nobody has to be woken and threads without a gate run freely, in parallel. Whoever has waited for long asks
+//! whether the wait can end at all (`find_stuck`), so that a replay which cannot go on says so at once.
+use crate::control;
+use crate::local::Local;
+use crate::sys;
+use crate::sys::Backoff;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use run_model::Kind;
+use run_model::Op;
+use runtime_abi::RUNTIME_REGION;
+use runtime_abi::ThreadSlot;
+use runtime_abi::divergence;
+use runtime_abi::schedule_file::GateEntry;
+use runtime_abi::schedule_file::MAGIC;
+use runtime_abi::schedule_file::ScheduleHeader;
+use runtime_abi::schedule_file::ThreadGates;
+use runtime_abi::schedule_file::WaitEntry;
+use runtime_abi::thread_state;
+
+const SCHEDULE: u64 = RUNTIME_REGION + 0x0800_0000_0000;
+
+/// Maps the schedule. The replayer wrote and verified it a moment ago; here only sizes are checked again.
+pub fn open_schedule() {
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(runtime_abi::schedule_file::FILE_NAME.as_bytes(), &mut buffer);
+    let file = match sys::open(path, libc::O_RDWR) {
+        Ok(file) => file,
+        Err(errno) => crate::ending::die(b"cannot open the schedule of this run", errno),
+    };
+    // SAFETY: lseek touches no memory.
+    let bytes = unsafe { sys::syscall(libc::SYS_lseek, [file as usize, 0, libc::SEEK_END as usize, 0, 0, 0]) };
+    if bytes < size_of::<ScheduleHeader>() as isize || sys::map_at(SCHEDULE, bytes as usize, file, 0, false).is_err() {
+        crate::ending::die(b"cannot map the schedule of this run", 0);
+    }
+    sys::close(file);
+    let header = schedule();
+    let expected = size_of::<ScheduleHeader>() as u64
+        + header.threads as u64 * size_of::<ThreadGates>() as u64
+        + header.gates * size_of::<GateEntry>() as u64
+        + header.waits * size_of::<WaitEntry>() as u64;
+    if header.magic != MAGIC || expected != bytes as u64 {
+        crate::ending::die(b"the schedule of this run is damaged; remove it, and replay again", 0);
+    }
+}
+
+/// Has every thread but `me` done all that the recording has of it?
+pub fn others_are_done(me: u32) -> bool {
+    let mine = |thread: usize| thread == me as usize;
+    // Acquire: what those threads did is visible to whoever ends the process.
+    let done = |(thread, gates): (usize, &ThreadGates)| {
+        mine(thread) || control::slot(thread as u32).count.load(Acquire) >= gates.events
+    };
+    threads().iter().enumerate().all(done)
+}
+
+fn schedule() -> &'static ScheduleHeader {
+    // SAFETY: `open_schedule` mapped at least a header here, for good.
+    unsafe { &*(SCHEDULE as *const ScheduleHeader) }
+}
+
+fn threads() -> &'static [ThreadGates] {
+    let at = SCHEDULE as usize + size_of::<ScheduleHeader>();
+    // SAFETY: `open_schedule` found the file to be exactly as long as its header says.
+    unsafe { core::slice::from_raw_parts(at as *const ThreadGates, schedule().threads as usize) }
+}
+
+fn gates() -> &'static [GateEntry] {
+    let at = threads().as_ptr_range().end;
+    // SAFETY: as above.
+    unsafe { core::slice::from_raw_parts(at.cast(), schedule().gates as usize) }
+}
+
+fn waits() -> &'static [WaitEntry] {
+    let at = gates().as_ptr_range().end;
+    // SAFETY: as above.
+    unsafe { core::slice::from_raw_parts(at.cast(), schedule().waits as usize) }
+}
+
+/// A thread's place in its part of the schedule.
+pub struct Cursor {
+    gates: &'static [GateEntry],
+    events: u64,
+}
+
+/// What the program is about to do, to be compared with what it did when it was recorded.
+#[derive(Clone, Copy)]
+pub struct Doing {
+    pub kind: Kind,
+    pub op: Op,
+    pub object: u64,
+}
+
+/// A plain access in the slow path: whether it is a `Take`, a `Share` or a `Run` was up to the recording.
+pub const PLAIN: Doing = Doing { kind: Kind::Take, op: Op::None, object: 0 };
+
+impl Cursor {
+    pub const fn new() -> Cursor {
+        Cursor { gates: &[], events: 0 }
+    }
+
+    /// Goes to the beginning of thread `index`'s part.
+    pub fn open(&mut self, index: u32, slot: &ThreadSlot) {
+        if let Some(thread) = threads().get(index as usize) {
+            let first = thread.first as usize;
+            self.gates = gates().get(first..first + thread.gates as usize).unwrap_or(&[]);
+            self.events = thread.events;
+        }
+        self.arm(slot);
+    }
+
+    /// The fast path runs up to the next gate, and never past the end of the recording.
+    fn arm(&self, slot: &ThreadSlot) {
+        let next = self.gates.first().map_or(u64::MAX, |gate| gate.event);
+        slot.gate.store(next.min(self.events), Relaxed);
+    }
+
+    /// The record that the recording has for `event`, if any.
+    pub fn peek(&self, event: u64) -> Option<&'static GateEntry> {
+        self.gates.first().filter(|gate| gate.event == event)
+    }
+
+    /// Is there a record of `op` at `event`?
+    pub fn expects(&self, event: u64, op: Op) -> bool {
+        self.peek(event).is_some_and(|gate| gate.kind == Kind::Sync as u8 && gate.op == op as u8)
+    }
+}
+
+impl Local {
+    /// Holds the thread before its next event until the schedule lets it go on. Returns the event's last record.
+    pub fn pass_gate(&mut self, doing: Doing) -> Option<&'static GateEntry> {
+        let event = self.event();
+        if event >= self.cursor.events {
+            self.stop_here();
+        }
+        let mut last = None;
+        while let Some(gate) = self.cursor.peek(event) {
+            self.compare(gate, doing);
+            let first = gate.first_wait as usize;
+            for wait in waits().get(first..first + gate.waits as usize).unwrap_or(&[]) {
+                self.wait_for(wait.thread, wait.count);
+            }
+            self.cursor.gates = &self.cursor.gates[1..];
+            self.slot.records.store(self.slot.records.load(Relaxed) + 1, Relaxed);
+            last = Some(gate);
+        }
+        if last.is_some() {
+            self.cursor.arm(self.slot);
+            self.chaos.at_gate();
+        }
+        last
+    }
+
+    /// The recorded result of the event about to happen, without passing its gate.
+    pub fn recorded_value(&self) -> Option<i64> {
+        self.cursor.peek(self.event()).map(|gate| gate.value)
+    }
+
+    fn compare(&self, gate: &GateEntry, doing: Doing) {
+        let is_access = |kind: u8| kind <= Kind::Run as u8;
+        let same = match doing.kind {
+            Kind::Take | Kind::Share | Kind::Seen | Kind::Run => is_access(gate.kind),
+            // Whatever a thread does first may also have synchronised it with an epoch.
+            kind => {
+                gate.kind == Kind::Seen as u8
+                    || (gate.kind == kind as u8
+                        && gate.op == doing.op as u8
+                        && (doing.object == 0 || gate.object == doing.object))
+            }
+        };
+        if !same {
+            self.diverge(divergence::OPERATION, doing, 0, 0, gate.value as u64);
+        }
+    }
+
+    /// Waits until `thread` has completed `count` events.
+    fn wait_for(&self, thread: u32, count: u64) {
+        let awaited = control::slot(thread);
+        let mut backoff = Backoff::default();
+        // Acquire: pairs with the Release in `Local::complete` and with compiled code's plain stores, which x86 keeps
+        // in order after the accesses they count.
+        while awaited.count.load(Acquire) < count {
+            backoff.wait();
+            if backoff.is_long() {
+                self.slot.wait_thread.store(thread, Relaxed);
+                self.slot.wait_count.store(count, Relaxed);
+                self.slot.state.store(thread_state::WAITING, Release);
+                if control::has_diverged() {
+                    sleep_forever();
+                }
+                if is_stuck(self.index) {
+                    self.diverge(divergence::STUCK, PLAIN, thread, count, 0);
+                }
+            }
+        }
+        self.slot.state.store(thread_state::RUNNING, Relaxed);
+    }
+
+    /// The recording has nothing more of this thread: it stays here, as it did when the recording ended.
+    fn stop_here(&self) -> ! {
+        self.slot.state.store(thread_state::STOPPED, Release);
+        sleep_forever();
+    }
+
+    /// Reports the first divergence and stops the thread; the replayer ends the process.
+    pub fn diverge(&self, kind: u32, doing: Doing, other: u32, other_count: u64, value: u64) -> ! {
+        static REPORTED: AtomicU64 = AtomicU64::new(0);
+        if REPORTED.swap(1, Relaxed) == 0 {
+            let header = control::header();
+            header.divergence_thread.store(self.index, Relaxed);
+            header.divergence_event.store(self.event(), Relaxed);
+            header.divergence_actual.store(doing.kind as u32 | (doing.op as u32) << 8, Relaxed);
+            header.divergence_site.store(crate::sites::number(self.slot.site.load(Relaxed)).0, Relaxed);
+            header.divergence_object.store(doing.object, Relaxed);
+            header.divergence_value.store(value, Relaxed);
+            header.divergence_other_thread.store(other, Relaxed);
+            header.divergence_other_count.store(other_count, Relaxed);
+            // Release: pairs with the Acquire in `has_diverged` and in the replayer.
+            header.divergence_kind.store(kind, Release);
+        }
+        sleep_forever();
+    }
+}
+
+pub fn sleep_forever() -> ! {
+    loop {
+        sys::sleep_ns(1_000_000_000);
+    }
+}
+
+/// Can the wait of `thread` never end? True if it leads to a thread that is gone, or around in a circle.
+///
+/// Everyone on the path waits, so nothing on it changes while it is walked; a wait that ended meanwhile shows in the
+/// second look at the counts.
+fn is_stuck(thread: u32) -> bool {
+    let mut at = thread;
+    for _ in 0..control::header().threads.load(Relaxed) + 1 {
+        let slot = control::slot(at);
+        if slot.state.load(Acquire) != thread_state::WAITING {
+            return false;
+        }
+        let (next, count) = (slot.wait_thread.load(Relaxed), slot.wait_count.load(Relaxed));
+        let awaited = control::slot(next);
+        let state = awaited.state.load(Acquire);
+        if awaited.count.load(Acquire) >= count {
+            return false;
+        }
+        if state == thread_state::EXITED || state == thread_state::STOPPED {
+            return true;
+        }
+        if next == thread {
+            return true;
+        }
+        at = next;
+    }
+    // A circle that does not contain `thread`: those on it find out for themselves.
+    false
+}

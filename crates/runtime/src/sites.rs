@@ -1,0 +1,140 @@
+//! Site tables of the program's objects: they register when they are loaded, logs name sites by number.
+use crate::control;
+use crate::control::Mode;
+use crate::sys;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use run_model::SiteId;
+
+const OBJECTS_MAX: usize = 256;
+const SITE_BYTES: u64 = 16;
+
+struct Object {
+    start: AtomicU64,
+    stop: AtomicU64,
+    /// Number of the object's first site.
+    base: AtomicU32,
+}
+
+static OBJECTS: [Object; OBJECTS_MAX] =
+    [const { Object { start: AtomicU64::new(0), stop: AtomicU64::new(0), base: AtomicU32::new(0) } }; OBJECTS_MAX];
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// The number of the site record at `address`; 0 if it is unknown.
+pub fn number(address: u64) -> SiteId {
+    // Acquire: pairs with the Release in `__refrain_register`.
+    for object in &OBJECTS[..COUNT.load(Acquire) as usize] {
+        let start = object.start.load(Relaxed);
+        if (start..object.stop.load(Relaxed)).contains(&address) {
+            return SiteId(object.base.load(Relaxed) + ((address - start) / SITE_BYTES) as u32);
+        }
+    }
+    SiteId(0)
+}
+
+/// Called by each instrumented object's constructor; the loader runs constructors one at a time.
+///
+/// # Safety
+/// `start..stop` is the object's site section.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_register(start: *const u8, stop: *const u8, abi_version: u32) {
+    crate::startup::ensure();
+    if control::mode() == Mode::Off {
+        return;
+    }
+    if abi_version != runtime_abi::ABI_VERSION {
+        crate::ending::die(b"an object of this program was built by another version of refrain; rebuild it", 0);
+    }
+    let count = COUNT.load(Relaxed) as usize;
+    if count == OBJECTS_MAX || OBJECTS[..count].iter().any(|o| o.start.load(Relaxed) == start as u64) {
+        return;
+    }
+    let base = match count {
+        0 => 0,
+        n => {
+            let last = &OBJECTS[n - 1];
+            let bytes = last.stop.load(Relaxed) - last.start.load(Relaxed);
+            last.base.load(Relaxed) + bytes.div_ceil(SITE_BYTES) as u32
+        }
+    };
+    let object = &OBJECTS[count];
+    object.start.store(start as u64, Relaxed);
+    object.stop.store(stop as u64, Relaxed);
+    object.base.store(base, Relaxed);
+    // Release: the entry is whole before it counts.
+    COUNT.store(count as u32 + 1, Release);
+    if control::mode() == Mode::Record {
+        list_object(start, stop, base);
+    }
+}
+
+/// Adds a line `base bytes path` to the run's `objects`.
+fn list_object(start: *const u8, stop: *const u8, base: u32) {
+    // SAFETY: Dl_info is plain old data; dladdr fills it for any address and takes none of the program's locks that
+    // a constructor could hold.
+    let (found, info) = unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        (libc::dladdr(start.cast(), &mut info), info)
+    };
+    if found == 0 || info.dli_fname.is_null() {
+        return;
+    }
+    // SAFETY: dladdr gave a NUL-terminated string that lives as long as the object is loaded.
+    let path = unsafe { core::ffi::CStr::from_ptr(info.dli_fname) }.to_bytes();
+    let mut line = Line::default();
+    line.number(base as u64);
+    line.text(b" ");
+    line.number(stop as u64 - start as u64);
+    line.text(b" ");
+    line.text(path);
+    line.text(b"\n");
+    let mut buffer = [0; 4352];
+    let name = control::path_in_run(b"objects", &mut buffer);
+    if let Ok(file) = sys::open(name, libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND) {
+        sys::write_all(file, line.bytes());
+        sys::close(file);
+    }
+}
+
+/// A short text put together without allocating; what does not fit is cut off.
+pub struct Line {
+    text: [u8; 4352],
+    length: usize,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        Line { text: [0; 4352], length: 0 }
+    }
+}
+
+impl Line {
+    pub fn text(&mut self, bytes: &[u8]) {
+        let room = self.text.len() - self.length;
+        let bytes = &bytes[..bytes.len().min(room)];
+        self.text[self.length..self.length + bytes.len()].copy_from_slice(bytes);
+        self.length += bytes.len();
+    }
+
+    pub fn number(&mut self, mut value: u64) {
+        let mut digits = [0u8; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        let from = at;
+        self.text(&digits[from..]);
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+}

@@ -1,0 +1,108 @@
+//! How a process is taken over: once, by whoever calls us first (an allocation, usually, before any constructor).
+use crate::control;
+use crate::control::Mode;
+use crate::ending;
+use crate::heap;
+use crate::local::Local;
+use crate::replay;
+use crate::sys;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use runtime_abi::CELL_XOR;
+use runtime_abi::CHUNK_BYTES;
+use runtime_abi::CHUNK_SHADOW;
+use runtime_abi::GHOST_XOR;
+use runtime_abi::REGIONS;
+
+static STATE: AtomicU32 = AtomicU32::new(NEW);
+const NEW: u32 = 0;
+const UNDER_WAY: u32 = 1;
+const DONE: u32 = 2;
+
+/// Takes the process over, if that has not happened yet. There is one thread only the first time.
+#[inline]
+pub fn ensure() {
+    if STATE.load(Acquire) != DONE {
+        start();
+    }
+}
+
+#[cold]
+fn start() {
+    if STATE.compare_exchange(NEW, UNDER_WAY, Relaxed, Relaxed).is_err() {
+        return;
+    }
+    if control::attach() != Mode::Off {
+        take_over();
+    }
+    STATE.store(DONE, Release);
+}
+
+/// Runs before the program's constructors, in case nothing has called us by then.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = {
+    extern "C" fn construct() {
+        ensure();
+        if control::mode() != Mode::Off {
+            ending::watch();
+        }
+    }
+    construct
+};
+
+fn take_over() {
+    if control::mode() == Mode::Record && !sys::register_barrier() {
+        ending::die(b"this kernel has no membarrier(PRIVATE_EXPEDITED), which recording needs", libc::ENOSYS);
+    }
+    reserve_shadow();
+    heap::reserve();
+    if control::mode() == Mode::Replay {
+        replay::open_schedule();
+    }
+    let index = control::new_thread();
+    assert!(index == 0, "the control file has been used before");
+    let Some(local) = Local::prepare(index) else { ending::die(b"cannot map memory for the main thread", libc::ENOMEM) };
+    if control::mode() == Mode::Record {
+        local.log.create();
+        copy_maps();
+    }
+    Local::install(local);
+    control::observe_memory();
+}
+
+/// Reserves the shadow of all regions. Nothing of it uses memory until it is touched.
+fn reserve_shadow() {
+    let reserve = |address: u64, bytes: u64| {
+        if let Err(errno) = sys::map_at(address, bytes as usize, -1, 0, false) {
+            ending::die(b"cannot reserve address space for shadow memory (see vm.overcommit_memory, ulimit -v)", errno);
+        }
+    };
+    for (start, bytes) in REGIONS {
+        reserve(CHUNK_SHADOW + start / CHUNK_BYTES * 8, bytes / CHUNK_BYTES * 8);
+        // The XOR has bits below the region's size: whole pages are permuted inside, nothing leaves the region.
+        let high = !0xfffu64;
+        reserve(start ^ (CELL_XOR & high), bytes);
+        reserve(start ^ (GHOST_XOR & high), bytes);
+    }
+}
+
+/// Which libraries the program has: the tool hashes them.
+fn copy_maps() {
+    let mut buffer = [0; 4352];
+    let Ok(maps) = sys::open(b"/proc/self/maps\0", libc::O_RDONLY) else { return };
+    let path = control::path_in_run(b"maps", &mut buffer);
+    if let Ok(copy) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) {
+        let mut block = [0u8; 4096];
+        loop {
+            match sys::read(maps, &mut block) {
+                bytes if bytes > 0 => sys::write_all(copy, &block[..bytes as usize]),
+                _ => break,
+            }
+        }
+        sys::close(copy);
+    }
+    sys::close(maps);
+}

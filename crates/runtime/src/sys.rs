@@ -1,0 +1,144 @@
+//! Raw system calls: no errno, no cancellation points, nothing of libc's.
+use core::arch::asm;
+
+/// Makes a system call; the result is the kernel's (negative: an errno).
+///
+/// # Safety
+/// As the system call `number` demands of its arguments.
+pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: the kernel clobbers rcx, r11 and rax only; what the call does to memory is the caller's promise.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+             in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+pub const PROTECTION: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+
+/// Maps `bytes` at `address`, replacing nothing; `file` < 0 means private, zero and not backed by swap until touched.
+pub fn map_at(address: u64, bytes: usize, file: i32, offset: u64, replace: bool) -> Result<(), i32> {
+    let placement = if replace { libc::MAP_FIXED } else { libc::MAP_FIXED_NOREPLACE };
+    let sharing = if file >= 0 { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE };
+    // SAFETY: a fixed mapping inside a region that only this library uses (NOTE [Address space]).
+    let got = unsafe {
+        syscall(
+            libc::SYS_mmap,
+            [address as usize, bytes, PROTECTION, (placement | sharing) as usize, file as usize, offset as usize],
+        )
+    };
+    if got == address as isize { Ok(()) } else { Err(if got < 0 { -got as i32 } else { libc::EEXIST }) }
+}
+
+/// Gives the memory of `[address, address + bytes)` back; it reads as zero afterwards.
+pub fn discard(address: u64, bytes: usize) {
+    // SAFETY: callers pass memory of the arena that nothing uses any more.
+    unsafe { syscall(libc::SYS_madvise, [address as usize, bytes, libc::MADV_DONTNEED as usize, 0, 0, 0]) };
+}
+
+/// Makes `[address, address + bytes)` inaccessible: a guard below a stack.
+pub fn forbid(address: u64, bytes: usize) {
+    // SAFETY: callers pass pages of the arena that nothing uses.
+    unsafe { syscall(libc::SYS_mprotect, [address as usize, bytes, libc::PROT_NONE as usize, 0, 0, 0]) };
+}
+
+/// Opens the NUL-terminated `path`; returns the descriptor or the errno.
+pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
+    assert!(path.last() == Some(&0));
+    // SAFETY: `path` ends with NUL, as just checked.
+    let got = unsafe {
+        syscall(
+            libc::SYS_openat,
+            [libc::AT_FDCWD as usize, path.as_ptr() as usize, (flags | libc::O_CLOEXEC) as usize, 0o644, 0, 0],
+        )
+    };
+    if got >= 0 { Ok(got as i32) } else { Err(-got as i32) }
+}
+
+pub fn close(file: i32) {
+    // SAFETY: closing a descriptor touches no memory.
+    unsafe { syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Makes room for `[offset, offset + bytes)`, so that touching a mapping of it cannot fail.
+pub fn allocate(file: i32, offset: u64, bytes: usize) -> Result<(), i32> {
+    // SAFETY: changes a file, not memory.
+    let got = unsafe { syscall(libc::SYS_fallocate, [file as usize, 0, offset as usize, bytes, 0, 0]) };
+    if got == 0 { Ok(()) } else { Err(-got as i32) }
+}
+
+pub fn write_all(file: i32, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        // SAFETY: the kernel reads `bytes`, which is valid memory.
+        let got = unsafe { syscall(libc::SYS_write, [file as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+        match got {
+            n if n > 0 => bytes = &bytes[n as usize..],
+            n if n == -libc::EINTR as isize => {}
+            _ => return,
+        }
+    }
+}
+
+pub fn read(file: i32, buffer: &mut [u8]) -> isize {
+    // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
+    unsafe { syscall(libc::SYS_read, [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
+}
+
+pub fn yield_now() {
+    // SAFETY: no arguments.
+    unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
+}
+
+pub fn sleep_ns(nanoseconds: u64) {
+    let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    // SAFETY: a timespec is two 64-bit numbers; the remainder is not wanted.
+    unsafe { syscall(libc::SYS_nanosleep, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+pub fn thread_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
+const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
+
+pub fn register_barrier() -> bool {
+    // SAFETY: membarrier touches no memory of ours.
+    unsafe { syscall(libc::SYS_membarrier, [MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0]) == 0 }
+}
+
+/// Every other thread of the process passes a full memory barrier before this returns.
+pub fn barrier_everywhere() {
+    // SAFETY: as above.
+    let got = unsafe { syscall(libc::SYS_membarrier, [MEMBARRIER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0]) };
+    assert!(got == 0, "membarrier failed: {got}");
+}
+
+/// Waits a little longer each time it is asked: first spinning, then yielding, then sleeping.
+#[derive(Default)]
+pub struct Backoff {
+    rounds: u32,
+}
+
+impl Backoff {
+    const SPINS: u32 = 64;
+    const YIELDS: u32 = 512;
+    const SLEEP_NS: u64 = 50_000;
+
+    pub fn wait(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        match self.rounds {
+            0..=Self::SPINS => core::hint::spin_loop(),
+            ..=Self::YIELDS => yield_now(),
+            _ => sleep_ns(Self::SLEEP_NS),
+        }
+    }
+
+    /// Has this wait become long enough to ask why?
+    pub fn is_long(&self) -> bool {
+        self.rounds > Self::YIELDS
+    }
+}

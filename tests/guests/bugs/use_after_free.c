@@ -1,0 +1,45 @@
+// Use after free: a connection is closed, poisoned and freed while another thread still uses it; the poisoned pointer in it is
+// followed into nowhere.
+//# threads: 2
+//# fails: signal SEGV
+//# chaos: 80
+#include "../guest.h"
+
+enum { CONNECTIONS = 60, USES = 3 };
+
+struct connection {
+    volatile uint64_t *volatile counter;
+    uint64_t padding[3];
+};
+
+static struct connection *volatile current;
+static volatile uint64_t counter;
+
+static void open_connection(void) {
+    struct connection *fresh = malloc(sizeof *fresh);
+    fresh->counter = &counter;
+    current = fresh;
+}
+
+static void close_connection(void) {
+    struct connection *old = current;
+    current = NULL;
+    memset(old, 0x5a, sizeof *old); /* What a debugging allocator does. */
+    free(old);
+}
+
+static void *body(void *argument) {
+    for (int i = 0; i < CONNECTIONS; i++) {
+        if (argument == NULL) {
+            open_connection();
+            close_connection();
+        } else {
+            struct connection *seen = current;
+            for (int use = 0; seen != NULL && use < USES; use++)
+                (*seen->counter)++; /* The bug: it may be closed by now. */
+        }
+    }
+    return NULL;
+}
+
+int main(void) { run_threads(2, body); }
