@@ -2,6 +2,7 @@
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Point;
+use run_model::Record;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
 
@@ -13,12 +14,19 @@ pub(crate) struct Epochs {
 
 impl Epochs {
     pub(crate) fn new(logs: &Logs) -> Epochs {
+        Epochs::among(logs, |_, _| true)
+    }
+
+    /// Only those whose creation `is_replayed`, given its thread and event.
+    pub(crate) fn among(logs: &Logs, is_replayed: impl Fn(u32, u64) -> bool) -> Epochs {
         let mut epochs = Epochs::default();
         for (thread, log) in logs.threads.iter().enumerate() {
+            let creates = |r: &&Record| matches!(r.kind, Kind::Share | Kind::Exit);
             for record in log
                 .records
                 .iter()
-                .filter(|r| matches!(r.kind, Kind::Share | Kind::Exit))
+                .filter(creates)
+                .filter(|r| is_replayed(thread as u32, r.event))
             {
                 let point = Point {
                     thread: ThreadIndex(thread as u32),

@@ -96,9 +96,8 @@ impl std::error::Error for Unsolvable {}
 
 /// A schedule under which every read sees what it saw when it was recorded.
 pub fn solve(logs: &Logs, hints: Hints) -> Result<Solution, Unsolvable> {
-    let epochs = epochs::Epochs::new(logs);
-    let extents = extent::Extents::new(logs, &epochs);
-    let translation = light::translate(logs, &epochs, &extents);
+    let extents = extent::Extents::new(logs, &epochs::Epochs::new(logs));
+    let translation = light::translate(logs, &extents);
     let problem = &translation.problem;
     let resolved = resolve(problem, hints).map_err(|circle| unsolvable(&circle, &translation.events))?;
     let schedule = gates::schedule(logs, &extents, &translation.events, &resolved.edges);

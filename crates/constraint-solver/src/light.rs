@@ -32,7 +32,8 @@ pub(crate) struct Translation {
     pub(crate) epochs_missing: u64,
 }
 
-pub(crate) fn translate(logs: &Logs, epochs: &Epochs, extents: &Extents) -> Translation {
+pub(crate) fn translate(logs: &Logs, extents: &Extents) -> Translation {
+    let epochs = &Epochs::among(logs, |thread, event| extents.contains(thread, event));
     let mut draft = Draft::default();
     let epochs_missing = draft.add_records(logs, epochs, extents);
     let lives = lives(logs, extents);
@@ -65,8 +66,8 @@ struct Stretch {
 
 impl Draft {
     fn edge(&mut self, before: Event, after: Event) {
-        // Program order; a thread that demands its own future is a circle, and stays.
-        if before.0 != after.0 || before.1 >= after.1 {
+        // Program order, or two records of one event. A thread that demands its own future is a circle, and stays.
+        if before.0 != after.0 || before.1 > after.1 {
             self.edges.push((before, after));
         }
     }
@@ -88,20 +89,13 @@ impl Draft {
                 }
                 if record.kind == Kind::Seen {
                     missing += u64::from(epochs.creator(record.value).is_none());
-                    let creator = epochs.newest(record.value);
-                    creator
-                        .as_ref()
-                        .and_then(completed)
-                        .into_iter()
-                        .for_each(|before| self.edge(before, event));
+                    let creator = epochs.newest(record.value).as_ref().and_then(completed);
+                    creator.into_iter().for_each(|before| self.edge(before, event));
                 }
             }
         }
         for (first, second) in epochs.successions() {
-            if let (Some(before), Some(after)) = (completed(&first), completed(&second))
-                && extents.contains(after.0, after.1)
-                && extents.contains(before.0, before.1)
-            {
+            if let (Some(before), Some(after)) = (completed(&first), completed(&second)) {
                 self.edge(before, after);
             }
         }
@@ -139,10 +133,7 @@ impl Draft {
         if let Some(first) = run.first.map(|first| (run.thread, first)).filter(|_| run.reads) {
             writer.iter().for_each(|before| self.edge(*before, first));
             if run.wrote {
-                readers
-                    .iter()
-                    .filter(|before| before.0 != first.0)
-                    .for_each(|before| self.edge(*before, first));
+                readers.iter().for_each(|before| self.edge(*before, first));
             }
         }
         if run.wrote {

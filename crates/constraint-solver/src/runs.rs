@@ -79,7 +79,32 @@ fn lives_of_cell(mut links: Vec<Link>, events: &[u64]) -> Vec<Life> {
             _ => heads.push(link),
         }
     }
-    heads.into_iter().map(|head| life(&links, head, events)).collect()
+    heads.sort_unstable();
+    let mut lives: Vec<Life> = heads.iter().map(|head| life(&links, *head, events)).collect();
+    // Links that follow each other in a circle have no head. No recorder writes them; taken from any of them they give
+    // orders that contradict each other, which is what has to be reported.
+    for link in circling(&links, &heads) {
+        lives.push(life(&links, link, events));
+    }
+    lives
+}
+
+/// One link of each circle.
+fn circling(links: &[Link], heads: &[usize]) -> Vec<usize> {
+    let mut visited = vec![false; links.len()];
+    let mut circles = Vec::new();
+    for start in heads.iter().copied().chain(0..links.len()) {
+        // Everything that a head leads to is visited by now: what is left follows itself.
+        if !visited[start] && heads.binary_search(&start).is_err() {
+            circles.push(start);
+        }
+        let mut next = Some(start);
+        while let Some(link) = next.filter(|link| !visited[*link]) {
+            visited[link] = true;
+            next = links[link].successor;
+        }
+    }
+    circles
 }
 
 /// The run that contains the last event before `point`: the newest of the thread that had begun by then.
@@ -114,7 +139,7 @@ fn life(links: &[Link], head: usize, events: &[u64]) -> Life {
             // The last run may have written at any later access, and nobody came to see it.
             wrote: link.access.writes() || successor.is_none_or(|s| s.access.previous_wrote()),
         });
-        next = link.successor;
+        next = link.successor.filter(|successor| *successor != head);
     }
     life
 }

@@ -115,6 +115,8 @@ public:
     StringRef Name = Call->getCalledFunction()->getName();
     if (!Name.consume_front("__atomic_"))
       return false;
+    if (Name == "load" || Name == "store" || Name == "exchange" || Name == "compare_exchange")
+      return genericLibcall(Call, Name);
     size_t Mark = Name.rfind('_');
     unsigned Bytes = 0;
     if (Mark == StringRef::npos || Name.substr(Mark + 1).getAsInteger(10, Bytes) ||
@@ -159,7 +161,86 @@ public:
     return true;
   }
 
+  // The functions that take a size. Sixteen bytes have a place in the runtime; for other sizes libatomic takes a lock of
+  // its own, which nobody sees, so the call is put under one that is recorded.
+  bool genericLibcall(CallBase *Call, StringRef Operation) {
+    auto *Size = dyn_cast<ConstantInt>(Call->getArgOperand(0));
+    Site = Sites.site(*Call, abi::SiteKind::Atomic, Size ? Size->getZExtValue() : 0);
+    IRBuilder<> B(Call);
+    Value *P = Call->getArgOperand(1);
+    Type *T = B.getInt128Ty();
+    auto At = [&](unsigned I) { return Call->getArgOperand(I); };
+    if (!Size || Size->getZExtValue() != 16) {
+      Function *Acquire = lockAcquire();
+      B.CreateCall(Acquire, {Site})->setDoesNotThrow();
+      if (auto *Invoke = dyn_cast<InvokeInst>(Call))
+        B.SetInsertPoint(&*Invoke->getNormalDest()->getFirstInsertionPt());
+      else
+        B.SetInsertPoint(Call->getNextNode());
+      R.call(B, "__refrain_atomic_store4", R.Void, {lockWord(), B.getInt32(0), Site});
+      return true;
+    }
+    Value *Result = nullptr;
+    if (Operation == "load") {
+      B.CreateAlignedStore(load(B, P, T), At(2), Align(1));
+    } else if (Operation == "store") {
+      store(B, P, B.CreateAlignedLoad(T, At(2), Align(1)));
+    } else if (Operation == "exchange") {
+      Value *V = B.CreateAlignedLoad(T, At(2), Align(1));
+      AtomicRMWInst *W = B.CreateAtomicRMW(AtomicRMWInst::Xchg, P, V, Align(16), AtomicOrdering::SequentiallyConsistent);
+      B.CreateAlignedStore(W, At(3), Align(1));
+      remove(Call);
+      lower(W);
+      return true;
+    } else {
+      auto [Old, Success] = exchangeIf(B, P, B.CreateAlignedLoad(T, At(2), Align(1)), B.CreateAlignedLoad(T, At(3), Align(1)));
+      B.CreateAlignedStore(Old, At(2), Align(1));
+      Result = B.CreateZExt(Success, Call->getType());
+    }
+    if (Result)
+      Call->replaceAllUsesWith(Result);
+    remove(Call);
+    return true;
+  }
+
 private:
+  // One lock for the whole program: visible to other objects, so that the dynamic linker makes them share it.
+  Constant *lockWord() {
+    const char *Name = "__refrain_atomic_lock";
+    GlobalVariable *Lock = R.M.getGlobalVariable(Name);
+    if (!Lock) {
+      Lock = new GlobalVariable(R.M, R.I32, false, GlobalValue::LinkOnceODRLinkage, ConstantInt::get(R.I32, 0), Name);
+      Lock->setComdat(R.M.getOrInsertComdat(Name));
+      Lock->setAlignment(Align(64));
+    }
+    return Lock;
+  }
+
+  Function *lockAcquire() {
+    const char *Name = "__refrain_atomic_lock_acquire";
+    if (Function *Known = R.M.getFunction(Name))
+      return Known;
+    Function *Acquire = Function::Create(FunctionType::get(R.Void, {R.Ptr}, false), GlobalValue::LinkOnceODRLinkage, Name, R.M);
+    Acquire->setVisibility(GlobalValue::HiddenVisibility);
+    Acquire->setComdat(R.M.getOrInsertComdat(Name));
+    Acquire->addFnAttr(Attribute::NoUnwind);
+    Acquire->addFnAttr(Attribute::NoInline);
+    BasicBlock *Try = BasicBlock::Create(R.C, "try", Acquire), *Wait = BasicBlock::Create(R.C, "wait", Acquire);
+    BasicBlock *Held = BasicBlock::Create(R.C, "held", Acquire);
+    IRBuilder<> B(Try);
+    // A block that branches back must not be the entry.
+    BasicBlock *Entry = BasicBlock::Create(R.C, "entry", Acquire, Try);
+    BranchInst::Create(Try, Entry);
+    Value *Old = R.call(B, "__refrain_atomic_cas4", R.I32, {lockWord(), B.getInt32(0), B.getInt32(1), Acquire->getArg(0)});
+    B.CreateCondBr(B.CreateICmpEQ(Old, B.getInt32(0)), Held, Wait);
+    B.SetInsertPoint(Wait);
+    B.CreateCall(R.M.getOrInsertFunction("sched_yield", R.I32));
+    B.CreateBr(Try);
+    B.SetInsertPoint(Held);
+    B.CreateRetVoid();
+    return Acquire;
+  }
+
   uint64_t bytes(Type *T) const { return R.DL.getTypeStoreSize(T).getFixedValue(); }
 
   static Type *valueType(Instruction *I) {

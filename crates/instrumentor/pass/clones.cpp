@@ -7,6 +7,37 @@ using namespace llvm;
 
 namespace refrain {
 
+namespace {
+
+// Is Call the last thing its function does, up to handing on the result?
+bool isLast(const CallInst &Call) {
+  const Instruction *Next = Call.getNextNode();
+  const BasicBlock *From = Call.getParent();
+  while (auto *Branch = dyn_cast_or_null<BranchInst>(Next)) {
+    if (Branch->isConditional() || From != Call.getParent())
+      return false;
+    Next = &*Branch->getSuccessor(0)->getFirstNonPHIIt();
+  }
+  auto *Return = dyn_cast_or_null<ReturnInst>(Next);
+  if (!Return)
+    return false;
+  const Value *V = Return->getReturnValue();
+  if (auto *P = dyn_cast_or_null<PHINode>(V); P && P->getParent() == Return->getParent())
+    V = P->getIncomingValueForBlock(From);
+  return !V || V == &Call;
+}
+
+// LLVM's tail recursion elimination may turn "n + f(n - 1)" into a loop with an accumulator, and then adds the
+// accumulator to every returned value, even to that of a musttail call, which is not allowed. It leaves calls marked
+// notail alone. (It has had its chance at these calls before this pass.)
+void keepRecursionOutOfAccumulators(Function &F) {
+  for (Instruction &I : instructions(F))
+    if (auto *Call = dyn_cast<CallInst>(&I); Call && Call->getCalledFunction() == &F && !Call->isMustTailCall() && !isLast(*Call))
+      Call->setTailCallKind(CallInst::TCK_NoTail);
+}
+
+} // namespace
+
 bool canClone(const Function &F) {
   if (F.isPresplitCoroutine() || F.getAttributes().hasAttrSomewhere(Attribute::InAlloca) ||
       F.getAttributes().hasAttrSomewhere(Attribute::Preallocated))
@@ -58,6 +89,7 @@ void gatherAllocas(Function &F) {
 
 void dispatch(Function &F, Function &Clone, Runtime &R) {
   gatherAllocas(F);
+  keepRecursionOutOfAccumulators(F);
   BasicBlock *Old = &F.getEntryBlock();
   BasicBlock *Entry = BasicBlock::Create(R.C, "refrain.entry", &F, Old);
   BasicBlock *Observed = BasicBlock::Create(R.C, "refrain.observed", &F, Old);

@@ -9,6 +9,6 @@ namespace refrain {
 
 // Versions the innermost loops it can; returns the blocks of the plain versions, which must stay as they are.
 llvm::SmallPtrSet<llvm::BasicBlock *, 16> versionLoops(llvm::Function &F, llvm::FunctionAnalysisManager &FAM,
-                                                       Filters &Keep, Runtime &R, SiteTable &Sites);
+                                                       Filters &Keep, Runtime &R);
 
 } // namespace refrain

@@ -30,6 +30,10 @@ public:
   void run() {
     if (Options.Lockset)
       Keep.ConsistentlyLocked = consistentlyLocked(M);
+    if (Options.Stats)
+      for (const GlobalVariable &G : M.globals())
+        if (Keep.ConsistentlyLocked.contains(&G))
+          errs() << "refrain: " << G.getName() << ": consistently locked\n";
     dropMemoryPromises(M);
     SmallPtrSet<Function *, 4> Resolvers;
     // Resolvers of ifuncs run before relocation is complete: nothing of ours can be reached yet.
@@ -89,7 +93,7 @@ private:
     expandSmallRanges(F, Keep);
     SmallPtrSet<BasicBlock *, 16> Clean;
     if (Options.Loops && !InPlace && !F.hasOptNone())
-      Clean = versionLoops(F, FAM, Keep, R, Sites);
+      Clean = versionLoops(F, FAM, Keep, R);
     std::vector<std::vector<Access>> Groups;
     for (BasicBlock &BB : F)
       if (!Clean.contains(&BB))

@@ -9,6 +9,7 @@ use run_model::Access;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Record;
+use run_model::Schedule;
 use run_model::SiteId;
 use run_store::DivergenceReport;
 use run_store::SlotSnapshot;
@@ -39,12 +40,12 @@ pub struct Divergence {
 }
 
 /// Explains a replay that did not end as recorded.
-pub fn explain(loaded: &LoadedRun, observed: &Observed, checks: &[Check]) -> Divergence {
+pub fn explain(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, checks: &[Check]) -> Divergence {
     match observed.end {
-        End::Diverged(report) => from_report(loaded, observed, &report),
+        End::Diverged(report) => from_report(loaded, schedule, observed, &report),
         End::Stuck => {
             let what = "no thread moved any more, and none of them is at the end of its log".to_owned();
-            without_place(loaded, observed, what)
+            without_place(loaded, schedule, observed, what)
         }
         End::Program(_) | End::AllStopped => {
             let failed: Vec<&str> = checks
@@ -53,8 +54,8 @@ pub fn explain(loaded: &LoadedRun, observed: &Observed, checks: &[Check]) -> Div
                 .map(|check| check.name)
                 .collect();
             let what = format!("the program ran to its end, but differs in: {}", failed.join(", "));
-            let mut explained = without_place(loaded, observed, what);
-            if let Some(thread) = first_short_thread(loaded, observed) {
+            let mut explained = without_place(loaded, schedule, observed, what);
+            if let Some(thread) = first_short_thread(schedule, observed) {
                 let event = observed.slots.get(thread as usize).map_or(0, |slot| slot.count);
                 explained.around = around(loaded, thread, event, None);
                 explained.more = more(loaded, thread, event);
@@ -65,7 +66,7 @@ pub fn explain(loaded: &LoadedRun, observed: &Observed, checks: &[Check]) -> Div
     }
 }
 
-fn from_report(loaded: &LoadedRun, observed: &Observed, report: &DivergenceReport) -> Divergence {
+fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, report: &DivergenceReport) -> Divergence {
     let (thread, event) = (report.thread, report.event);
     let expected = record_at(loaded, thread, event);
     let actual = actual(loaded, report);
@@ -94,12 +95,12 @@ fn from_report(loaded: &LoadedRun, observed: &Observed, report: &DivergenceRepor
         expected: expected.map(|record| describe::record(record, &loaded.sites)),
         around: around(loaded, thread, event, shown_actual),
         actual: Some(actual),
-        threads: threads(loaded, observed),
+        threads: threads(loaded, schedule, observed),
         more: more(loaded, thread, event),
     }
 }
 
-fn without_place(loaded: &LoadedRun, observed: &Observed, what: String) -> Divergence {
+fn without_place(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, what: String) -> Divergence {
     Divergence {
         what,
         thread: None,
@@ -107,7 +108,7 @@ fn without_place(loaded: &LoadedRun, observed: &Observed, what: String) -> Diver
         expected: None,
         actual: None,
         around: Vec::new(),
-        threads: threads(loaded, observed),
+        threads: threads(loaded, schedule, observed),
         more: format!("refrain dump {}", loaded.run.name()),
     }
 }
@@ -116,18 +117,16 @@ fn more(loaded: &LoadedRun, thread: u32, event: u64) -> String {
     format!("refrain dump {} --thread {thread} --around {event}", loaded.run.name())
 }
 
-fn first_short_thread(loaded: &LoadedRun, observed: &Observed) -> Option<u32> {
+fn first_short_thread(schedule: &Schedule, observed: &Observed) -> Option<u32> {
     let done = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
-    loaded
-        .counts
-        .iter()
-        .enumerate()
-        .find(|(thread, count)| done(*thread) != **count)
-        .map(|(thread, _)| thread as u32)
+    let mut threads = schedule.threads.iter().enumerate();
+    threads
+        .find(|(index, thread)| done(*index) != thread.events)
+        .map(|(index, _)| index as u32)
 }
 
 fn records(loaded: &LoadedRun, thread: u32) -> &[Record] {
-    loaded.logs.get(thread as usize).map_or(&[], |log| &log.records)
+    loaded.logs.threads.get(thread as usize).map_or(&[], |log| &log.records)
 }
 
 fn record_at(loaded: &LoadedRun, thread: u32, event: u64) -> Option<&Record> {
@@ -181,13 +180,13 @@ fn around(loaded: &LoadedRun, thread: u32, event: u64, actual: Option<&str>) -> 
     lines
 }
 
-fn threads(loaded: &LoadedRun, observed: &Observed) -> Vec<String> {
+fn threads(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Vec<String> {
     let mut lines: Vec<String> = observed
         .slots
         .iter()
         .enumerate()
         .take(THREADS_SHOWN)
-        .map(|(thread, slot)| format!("thread {thread}: {}", situation(loaded, thread, slot)))
+        .map(|(thread, slot)| format!("thread {thread}: {}", situation(loaded, schedule, thread, slot)))
         .collect();
     if observed.slots.len() > THREADS_SHOWN {
         lines.push(format!("… and {} more threads", observed.slots.len() - THREADS_SHOWN));
@@ -195,8 +194,8 @@ fn threads(loaded: &LoadedRun, observed: &Observed) -> Vec<String> {
     lines
 }
 
-fn situation(loaded: &LoadedRun, thread: usize, slot: &SlotSnapshot) -> String {
-    let of = loaded.counts.get(thread).copied().unwrap_or(0);
+fn situation(loaded: &LoadedRun, schedule: &Schedule, thread: usize, slot: &SlotSnapshot) -> String {
+    let of = schedule.threads.get(thread).map_or(0, |thread| thread.events);
     let done = format!("{} of {of} events", slot.count);
     let next = || {
         let record = records(loaded, thread as u32)

@@ -25,6 +25,9 @@ use std::process::Child;
 use std::process::Command;
 use std::process::ExitStatus;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -44,6 +47,7 @@ pub struct Running<S> {
     child: Child,
     /// Readable when the program has ended; `None` on systems without such descriptors.
     ended: Option<OwnedFd>,
+    program_ended: Arc<AtomicBool>,
     stdout: Pump<S>,
     stderr: Pump<S>,
 }
@@ -82,10 +86,13 @@ impl<S: Sink> Running<S> {
             unreachable!("both streams were asked to be pipes");
         };
         let ended = sys::process_descriptor(child.id()).ok();
-        let (stdout, stderr) = (Pump::start(out.into(), stdout), Pump::start(err.into(), stderr));
+        let program_ended = Arc::new(AtomicBool::new(false));
+        let stdout = Pump::start(out.into(), stdout, Arc::clone(&program_ended));
+        let stderr = Pump::start(err.into(), stderr, Arc::clone(&program_ended));
         Ok(Running {
             child,
             ended,
+            program_ended,
             stdout,
             stderr,
         })
@@ -125,6 +132,8 @@ impl<S: Sink> Running<S> {
 
     /// Call when the program has ended: the sinks, with all it printed.
     pub fn finish(self) -> (S, S) {
+        // Relaxed: a lone flag, nothing is published through it.
+        self.program_ended.store(true, Relaxed);
         (self.stdout.finish(), self.stderr.finish())
     }
 }

@@ -8,7 +8,6 @@
 //! Solving and judging are the core's (`constraint-solver`, `schedule-checker`); directories are `run-store`'s. All
 //! unsafe code is in `sys`. Nothing here prints: what is to be said comes back as values.
 mod campaign;
-mod cut;
 pub mod describe;
 mod divergence;
 mod error;
@@ -35,6 +34,7 @@ pub use error::Error;
 pub use error::Result;
 pub use loaded::LoadedRun;
 pub use loaded::Overview;
+pub use loaded::load_prefix;
 pub use plan::Statistics;
 pub use plan::compute;
 pub use record::Recording;

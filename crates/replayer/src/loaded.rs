@@ -1,10 +1,12 @@
 //! A run read from disk: metadata, logs and final counts, each checked and checked against each other.
 use crate::Error;
 use crate::Result;
-use crate::cut;
 use crate::sites::SiteBook;
 use log_format::Log;
+use run_model::Logs;
+use run_model::Record;
 use run_model::ThreadIndex;
+use run_model::ThreadLog;
 use run_store::HeaderSnapshot;
 use run_store::RunDirectory;
 use run_store::RunMeta;
@@ -20,10 +22,7 @@ pub struct LoadedRun {
     pub run: RunDirectory,
     pub meta: RunMeta,
     pub state: RunState,
-    /// One per thread, by index.
-    pub logs: Vec<Log>,
-    /// Events each thread completed, as far as the logs explain them.
-    pub counts: Vec<u64>,
+    pub logs: Logs,
     pub truncated: Option<Truncated>,
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
@@ -69,19 +68,19 @@ impl LoadedRun {
             });
         }
         let truncated = overview.truncated();
-        let mut logs = Vec::with_capacity(overview.slots.len());
-        let mut hashes = Vec::new();
+        let mut logs = Logs::default();
+        let mut identity = Vec::new();
         for (index, slot) in overview.slots.iter().enumerate() {
-            let (log, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
-            logs.push(log);
-            hashes.push(hash);
+            let (records, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
+            // When recording stops early, no thread knows what it would still have logged.
+            logs.threads.push(ThreadLog {
+                records,
+                events: slot.count,
+                torn: truncated.is_some(),
+            });
+            identity.extend([hash, slot.count.to_string()]);
         }
-        let mut counts: Vec<u64> = overview.slots.iter().map(|slot| slot.count).collect();
-        if truncated.is_some() {
-            cut::to_what_was_logged(&mut logs, &mut counts);
-        }
-        let counts_text: Vec<String> = counts.iter().map(u64::to_string).collect();
-        let hash = run_store::hash_bytes(hashes.iter().chain(&counts_text).map(String::as_bytes));
+        let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
         let sites = SiteBook::load(&run);
         let Overview { meta, state, .. } = overview;
         Ok(LoadedRun {
@@ -89,7 +88,6 @@ impl LoadedRun {
             meta,
             state,
             logs,
-            counts,
             truncated,
             hash,
             sites,
@@ -97,19 +95,36 @@ impl LoadedRun {
     }
 }
 
-fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: bool) -> Result<(Log, String)> {
+/// As much of a thread's log as can be read, for looking at; the error says what is wrong with the rest.
+pub fn load_prefix(run: &RunDirectory, thread: u32) -> (Log, Option<Error>) {
+    let path = run.thread_log(thread);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let prefix = log_format::decode_prefix(&bytes, ThreadIndex(thread));
+            (
+                prefix.log,
+                prefix.damage.map(|damage| Error::Log { file: path, damage }),
+            )
+        }
+        Err(e) => {
+            let log = Log {
+                thread: ThreadIndex(thread),
+                records: Vec::new(),
+            };
+            // A log is created with its first record.
+            let error = (e.kind() != io::ErrorKind::NotFound).then(|| run_store::Error::io("read", &path, e).into());
+            (log, error)
+        }
+    }
+}
+
+fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: bool) -> Result<(Vec<Record>, String)> {
     let path = run.thread_log(thread);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         // A log is created with its first record.
         Err(e) if e.kind() == io::ErrorKind::NotFound && slot.records == 0 => {
-            return Ok((
-                Log {
-                    thread: ThreadIndex(thread),
-                    records: Vec::new(),
-                },
-                String::new(),
-            ));
+            return Ok((Vec::new(), String::new()));
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(Error::LogMissing {
@@ -145,7 +160,7 @@ fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: boo
         });
     }
     let hash = run_store::hash_bytes([used_part(&bytes)]);
-    Ok((log, hash))
+    Ok((log.records, hash))
 }
 
 /// The log up to its end, which was decoded a moment ago; preallocated zeros do not count.

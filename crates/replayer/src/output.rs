@@ -10,8 +10,7 @@ use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Acquire;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -27,21 +26,18 @@ pub trait Sink: Send + 'static {
 /// A thread that empties one pipe into a sink, so that the program never blocks on us.
 pub struct Pump<S> {
     thread: JoinHandle<S>,
-    program_ended: Arc<AtomicBool>,
 }
 
 impl<S: Sink> Pump<S> {
-    pub fn start(pipe: OwnedFd, sink: S) -> Pump<S> {
-        let program_ended = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&program_ended);
-        let thread = thread::spawn(move || pump(pipe, sink, &seen));
-        Pump { thread, program_ended }
+    /// Once `program_ended`, the pipe is read only until it is closed or silent.
+    pub fn start(pipe: OwnedFd, sink: S, program_ended: Arc<AtomicBool>) -> Pump<S> {
+        Pump {
+            thread: thread::spawn(move || pump(pipe, sink, &program_ended)),
+        }
     }
 
     /// Call after the program ended: takes what is still in the pipe and gives the sink back.
     pub fn finish(self) -> S {
-        // Release: pairs with the Acquire in `pump`.
-        self.program_ended.store(true, Release);
         match self.thread.join() {
             Ok(sink) => sink,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -54,7 +50,8 @@ fn pump<S: Sink>(pipe: OwnedFd, mut sink: S, program_ended: &AtomicBool) -> S {
     let mut buffer = vec![0; 1 << 16];
     loop {
         // Looked at before waiting: a pipe that stays silent for the whole wait *after* the end is left.
-        let ended = program_ended.load(Acquire);
+        // Relaxed: a lone flag, nothing is published through it.
+        let ended = program_ended.load(Relaxed);
         match sys::wait_readable(pipe.as_fd(), Some(IDLE_AFTER_END)) {
             Ok(true) => match pipe.read(&mut buffer) {
                 Ok(0) => return sink,

@@ -1,8 +1,13 @@
 //! From logs to a schedule that was judged: solve, check, and keep the result for the next replay.
 use crate::Error;
 use crate::Result;
+use crate::describe;
 use crate::loaded::LoadedRun;
+use constraint_solver::Hints;
+use constraint_solver::Solution;
+use constraint_solver::Unsolvable;
 use run_model::Schedule;
+use run_model::ThreadIndex;
 use run_store::write_whole;
 use runtime_abi::schedule_file;
 use serde::Deserialize;
@@ -11,7 +16,6 @@ use std::fs;
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::path::PathBuf;
-use std::time::Duration;
 use std::time::Instant;
 
 /// Version of the computation; a schedule kept by another one is computed anew.
@@ -31,10 +35,23 @@ pub struct Plan {
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
     pub threads: usize,
+    /// Events that can be replayed.
     pub events: u64,
-    pub records: usize,
-    pub gates: usize,
-    pub waits: usize,
+    /// What it took: `constraint_solver::Layer`.
+    pub layer: String,
+    pub records: u64,
+    pub nodes: u64,
+    pub edges: u64,
+    pub waits: u64,
+    pub cells: u64,
+    pub runs: u64,
+    pub intervals: u64,
+    pub forced: u64,
+    pub decisions: u64,
+    pub conflicts: u64,
+    pub in_flight: u64,
+    pub events_lost: u64,
+    pub epochs_missing: u64,
     pub solve_ms: u64,
     pub check_ms: u64,
 }
@@ -92,30 +109,55 @@ impl Plan {
 
 /// Solves and checks, without keeping anything.
 pub fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
-    let run = || loaded.run.path().to_owned();
     let started = Instant::now();
-    let schedule = constraint_solver::solve(&loaded.logs, &loaded.counts).map_err(|why| Error::Unsolvable {
-        run: run(),
+    let solved = constraint_solver::solve(&loaded.logs, Hints::Use);
+    let Solution { schedule, stats } = solved.map_err(|why| unsolvable(loaded, &why))?;
+    let solve_ms = started.elapsed().as_millis() as u64;
+    let started = Instant::now();
+    schedule_checker::check(&loaded.logs, &schedule).map_err(|why| Error::Rejected {
+        run: loaded.run.path().to_owned(),
         why: why.to_string(),
     })?;
-    let solved = started.elapsed();
-    schedule_checker::check(&loaded.logs, &loaded.counts, &schedule).map_err(|why| Error::Rejected {
-        run: run(),
-        why: why.to_string(),
-    })?;
-    let checked = started.elapsed() - solved;
-    let milliseconds = |time: Duration| time.as_millis() as u64;
-    let gates = || schedule.threads.iter().flat_map(|thread| &thread.gates);
+    let check_ms = started.elapsed().as_millis() as u64;
     let statistics = Statistics {
         threads: schedule.threads.len(),
-        events: loaded.counts.iter().sum(),
-        records: loaded.logs.iter().map(|log| log.records.len()).sum(),
-        gates: gates().count(),
-        waits: gates().map(|gate| gate.waits.len()).sum(),
-        solve_ms: milliseconds(solved),
-        check_ms: milliseconds(checked),
+        events: schedule.threads.iter().map(|thread| thread.events).sum(),
+        layer: format!("{:?}", stats.layer).to_lowercase(),
+        records: stats.records,
+        nodes: stats.nodes,
+        edges: stats.edges,
+        waits: stats.waits,
+        cells: stats.cells,
+        runs: stats.runs,
+        intervals: stats.intervals,
+        forced: stats.forced,
+        decisions: stats.decisions,
+        conflicts: stats.conflicts,
+        in_flight: stats.in_flight,
+        events_lost: stats.events_lost,
+        epochs_missing: stats.epochs_missing,
+        solve_ms,
+        check_ms,
     };
     Ok((schedule, statistics))
+}
+
+/// The circle in source lines.
+fn unsolvable(loaded: &LoadedRun, why: &Unsolvable) -> Error {
+    let step = |(thread, event): &(ThreadIndex, u64)| {
+        let log = loaded.logs.threads.get(thread.0 as usize);
+        let record = log.and_then(|log| log.records.iter().find(|record| record.event == *event));
+        let what = record.map_or_else(
+            || "no record".to_owned(),
+            |record| describe::record(record, &loaded.sites),
+        );
+        format!("\n  event {event} of thread {}: {what}", thread.0)
+    };
+    let steps: String = why.cycle.iter().map(step).collect();
+    Error::Unsolvable {
+        run: loaded.run.path().to_owned(),
+        why: format!("each of these would have to come before the next, and the last before the first:{steps}"),
+    }
 }
 
 /// The schedule in the run directory, unless anything about it is doubtful.

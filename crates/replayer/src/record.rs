@@ -104,11 +104,13 @@ impl Recording {
             ))
         };
         let (out, err) = (capture("stdout", PassTo::Stdout)?, capture("stderr", PassTo::Stderr)?);
+        let (cpu_before, _) = sys::ended_children();
         let started = Instant::now();
         let mut running = Running::start(meta, &control, OrphanedProgram::RunsOn, out, err)?;
         let (outcome, logging_stopped) = self.watch(&mut running, &control, started)?;
         let duration_ms = started.elapsed().as_millis() as u64;
         let (out, err) = running.finish();
+        let (cpu_after, memory_bytes) = sys::ended_children();
 
         let header = control.header()?;
         if !header.attached {
@@ -123,6 +125,8 @@ impl Recording {
         };
         meta.ending = Some(Ending {
             duration_ms,
+            cpu_ms: (cpu_after - cpu_before).as_millis() as u64,
+            memory_bytes,
             outcome,
             truncated,
             forked: header.forked,

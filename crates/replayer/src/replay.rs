@@ -82,7 +82,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
                 divergence: None,
             }
         } else {
-            let divergence = divergence::explain(&loaded, &observed, &checks);
+            let divergence = divergence::explain(&loaded, &plan.schedule, &observed, &checks);
             Verdict {
                 identical: false,
                 checks,

@@ -1,4 +1,5 @@
 //! From a site's number in a log to its place in the source.
+use instrumentor::sites::SiteKind;
 use instrumentor::sites::SiteTable;
 use run_model::SiteId;
 use run_store::RunDirectory;
@@ -20,13 +21,16 @@ struct Object {
     table: SiteTable,
 }
 
-/// A place in the source: `file:line:column in function`.
+/// A place in the source: `file:line:column in function (what stands there)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub file: String,
     pub line: u32,
-    pub column: u32,
+    pub column: u16,
+    /// As the source spells it; empty if unknown.
     pub function: String,
+    /// "4-byte store", "atomic", …; empty if the record says it better.
+    pub access: String,
 }
 
 impl fmt::Display for Place {
@@ -34,6 +38,9 @@ impl fmt::Display for Place {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)?;
         if !self.function.is_empty() {
             write!(f, " in {}", self.function)?;
+        }
+        if !self.access.is_empty() {
+            write!(f, " ({})", self.access)?;
         }
         Ok(())
     }
@@ -58,14 +65,33 @@ impl SiteBook {
             .objects
             .iter()
             .find(|object| site.0.wrapping_sub(object.base) < object.sites)?;
-        let site = object.table.site(site.0 - object.base)?;
+        let site = object.table.lookup(u64::from(site.0 - object.base))?;
+        let access = match site.kind {
+            SiteKind::Load => format!("{}-byte load", site.bytes),
+            SiteKind::Store => format!("{}-byte store", site.bytes),
+            SiteKind::Atomic => format!("{}-byte atomic", site.bytes),
+            SiteKind::Range => "memory function".to_owned(),
+            SiteKind::Loop => "loop".to_owned(),
+            SiteKind::Other | SiteKind::SyncCall => String::new(),
+        };
+        let function = demangled(&site.function);
         Some(Place {
-            file: site.file.to_owned(),
+            file: site.file,
             line: site.line,
-            column: u32::from(site.column),
-            function: site.function.to_owned(),
+            column: site.column,
+            function,
+            access,
         })
     }
+}
+
+/// C++ names as people write them.
+fn demangled(name: &str) -> String {
+    let symbol = cpp_demangle::Symbol::new(name);
+    symbol
+        .ok()
+        .and_then(|symbol| symbol.demangle().ok())
+        .unwrap_or_else(|| name.to_owned())
 }
 
 /// A line `base bytes path`.
@@ -79,4 +105,20 @@ fn open_object(line: &str) -> Option<Object> {
         sites: bytes / 16,
         table,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_source() {
+        assert_eq!(
+            demangled("_ZN4bank8transferEPNS_7AccountEl"),
+            "bank::transfer(bank::Account*, long)"
+        );
+        assert_eq!(demangled("main"), "main");
+        assert_eq!(demangled("_Znonsense"), "_Znonsense");
+        assert_eq!(demangled(""), "");
+    }
 }

@@ -13,7 +13,6 @@ use crate::sys::OrphanedProgram;
 use run_store::ControlFile;
 use run_store::ControlSetup;
 use run_store::DivergenceReport;
-use run_store::HeaderSnapshot;
 use run_store::Mode;
 use run_store::Outcome;
 use run_store::SlotSnapshot;
@@ -52,7 +51,6 @@ pub enum End {
 #[derive(Clone, Debug)]
 pub struct Observed {
     pub end: End,
-    pub header: HeaderSnapshot,
     pub slots: Vec<SlotSnapshot>,
     pub stdout: Comparison,
     pub stderr: Comparison,
@@ -97,7 +95,6 @@ pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch,
     Ok(Observed {
         end,
         slots: control.slots()?,
-        header,
         stdout: out.finish().map_err(unreadable)?,
         stderr: err.finish().map_err(unreadable)?,
         duration,

@@ -89,6 +89,22 @@ pub fn process_descriptor(process: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// Processor time of all children that have ended, and the most memory any of them had at once.
+pub fn ended_children() -> (Duration, u64) {
+    // SAFETY: getrusage fills the zeroed structure, which is plain old data.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    // Linux counts in kilobytes.
+    (
+        time(usage.ru_utime) + time(usage.ru_stime),
+        usage.ru_maxrss as u64 * 1024,
+    )
+}
+
 /// Waits until there is something to read (or the other end is closed). False: time is up, or a signal came.
 pub fn wait_readable(file: BorrowedFd<'_>, time: Option<Duration>) -> io::Result<bool> {
     let milliseconds = time.map_or(-1, |t| t.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32);

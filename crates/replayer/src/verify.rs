@@ -37,8 +37,8 @@ pub fn verify(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> V
         check_outcome(loaded, observed),
         check_stream("stdout", ending.map(|e| e.stdout), observed.stdout, is_cut_off(loaded)),
         check_stream("stderr", ending.map(|e| e.stderr), observed.stderr, is_cut_off(loaded)),
-        check_threads(loaded, observed),
-        check_events(loaded, observed),
+        check_threads(loaded, schedule, observed),
+        check_events(schedule, observed),
         check_records(schedule, observed),
     ]
 }
@@ -90,21 +90,18 @@ fn check_stream(name: &'static str, captured: Option<Captured>, comparison: Comp
     Check::new(name, passed, format!("{} bytes", comparison.recorded_bytes), replayed)
 }
 
-fn check_threads(loaded: &LoadedRun, observed: &Observed) -> Check {
-    let (recorded, replayed) = (loaded.counts.len(), observed.slots.len());
+fn check_threads(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Check {
+    let (recorded, replayed) = (schedule.threads.len(), observed.slots.len());
     // A cut recording knows of threads whose creation it no longer explains.
     let passed = recorded == replayed || (loaded.truncated.is_some() && replayed <= recorded);
     Check::new("threads", passed, recorded.to_string(), replayed.to_string())
 }
 
-fn check_events(loaded: &LoadedRun, observed: &Observed) -> Check {
+fn check_events(schedule: &Schedule, observed: &Observed) -> Check {
     let replayed = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
-    let total: u64 = loaded.counts.iter().sum();
-    let different = loaded
-        .counts
-        .iter()
-        .enumerate()
-        .find(|(thread, count)| replayed(*thread) != **count);
+    let total: u64 = schedule.threads.iter().map(|thread| thread.events).sum();
+    let mut recorded = schedule.threads.iter().map(|thread| thread.events).enumerate();
+    let different = recorded.find(|(thread, count)| replayed(*thread) != *count);
     match different {
         None => Check::new(
             "events",

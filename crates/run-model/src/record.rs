@@ -191,6 +191,9 @@ impl Access {
     pub const PREVIOUS_WROTE: u8 = 4;
     /// The first access is one atomic read-modify-write.
     pub const ATOMIC: u8 = 8;
+    /// Some earlier change of hands of this cell has no record, because recorded synchronisation orders it already
+    /// (lemma 4.2, found while running). The cell's runs are then not all known, so its records bind as they stand.
+    pub const AFTER_HIDDEN: u8 = 16;
 
     pub fn reads(self) -> bool {
         self.0 & Access::READS != 0
@@ -200,6 +203,13 @@ impl Access {
     }
     pub fn previous_wrote(self) -> bool {
         self.0 & Access::PREVIOUS_WROTE != 0
+    }
+    pub fn after_hidden(self) -> bool {
+        self.0 & Access::AFTER_HIDDEN != 0
+    }
+    /// A flow dependence on the run before: its order binds whatever the solver decides.
+    pub fn flows(self) -> bool {
+        self.reads() && self.previous_wrote()
     }
     /// Overwrites the whole cell without looking at it: no flow dependence, so no order with what came before.
     pub fn is_blind(self) -> bool {

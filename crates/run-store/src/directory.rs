@@ -94,8 +94,9 @@ impl RunDirectory {
         assert!(meta.ending.is_some(), "a run is sealed with its ending");
         let (from, to) = (self.file(RECORDING), self.file(SEALED));
         write_whole(&from, &encode(meta))?;
+        sync(&from)?;
         fs::rename(&from, &to).map_err(|e| Error::io("rename to run.json", &from, e))?;
-        sync_directory(&self.path)
+        sync(&self.path)
     }
 
     /// The metadata and whether it is final.
@@ -218,7 +219,8 @@ fn encode(meta: &RunMeta) -> Vec<u8> {
     json
 }
 
-/// Writes a file that is either absent, the old one, or the new one in full: never half of it.
+/// Writes a file of which other processes see nothing, the old one, or the new one in full: never half of it.
+/// It is not yet safe from a crash of the machine.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     // The process id keeps two replays that compute the same file at the same time apart.
     let mut part = path.as_os_str().to_owned();
@@ -227,7 +229,6 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |e| Error::io("write", path, e);
     let written = File::create(&part).and_then(|mut file| {
         file.write_all(bytes)?;
-        file.sync_all()?;
         fs::rename(&part, path)
     });
     if let Err(e) = written {
@@ -238,9 +239,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn sync_directory(path: &Path) -> Result<()> {
+/// Returns when the file (or directory) is on the disk.
+fn sync(path: &Path) -> Result<()> {
     File::open(path)
-        .and_then(|directory| directory.sync_all())
+        .and_then(|file| file.sync_all())
         .map_err(|e| Error::io("write", path, e))
 }
 

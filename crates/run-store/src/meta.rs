@@ -49,6 +49,12 @@ pub struct FileIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     pub duration_ms: u64,
+    /// Processor time of all its threads.
+    #[serde(default)]
+    pub cpu_ms: u64,
+    /// The most memory it had at once.
+    #[serde(default)]
+    pub memory_bytes: u64,
     pub outcome: Outcome,
     /// Why the log ends before the program did.
     #[serde(default)]

@@ -63,6 +63,8 @@ fn meta(started: u64) -> RunMeta {
 fn ending(outcome: Outcome) -> Ending {
     Ending {
         duration_ms: 12,
+        cpu_ms: 20,
+        memory_bytes: 1 << 20,
         outcome,
         truncated: Some(Truncated::NoSpace { errno: 28 }),
         forked: false,

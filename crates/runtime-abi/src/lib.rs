@@ -164,6 +164,8 @@ pub mod thread_state {
     pub const STOPPED: u32 = 3;
     /// Replay: waits for `wait_thread` to reach `wait_count`.
     pub const WAITING: u32 = 4;
+    /// Recording: inside a blocking call of libc's; will pass a full fence before it accesses anything.
+    pub const BLOCKED: u32 = 5;
 }
 
 /// One thread's share of the control file. The first 48 bytes are touched by compiled code.

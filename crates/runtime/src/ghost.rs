@@ -57,7 +57,8 @@ impl Local {
         let word = word(object);
         let seen = cells::lock(word);
         let previous = cells::previous(seen, self.index);
-        self.record_sync(op, object, value, previous.as_slice());
+        let unknown = previous.filter(|user| !self.knows(*user));
+        self.record_sync(op, object, value, unknown.as_slice());
         cells::unlock(word, seen, self, true);
         self.complete();
     }

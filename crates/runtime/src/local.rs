@@ -1,4 +1,5 @@
 //! What belongs to one thread: its slot in the control file, its log, its place in the schedule.
+use crate::access::chunk::Ahead;
 use crate::chaos::Chaos;
 use crate::control;
 use crate::control::Mode;
@@ -77,6 +78,9 @@ pub struct Local {
     pub created: Point,
     /// The initialisation routine that `pthread_once` is to run, while it runs it.
     pub once: Option<(extern "C-unwind" fn(), u64)>,
+    /// For some threads, by their index modulo the length: a point that recorded orders put before our next event.
+    known: [Point; 64],
+    pub ahead: Ahead,
 }
 
 impl Local {
@@ -116,6 +120,8 @@ impl Local {
                 argument: core::ptr::null_mut(),
                 created: Point::default(),
                 once: None,
+                known: [Point::default(); 64],
+                ahead: Ahead::new(),
             });
             Some(&mut *place)
         }
@@ -179,16 +185,46 @@ impl Local {
         self.slot.count.store(self.event() + 1, Release);
     }
 
+    /// Recording: runs `call`, which may block. Meanwhile chunks can be taken from this thread without a barrier.
+    pub fn blocking<R>(&self, call: impl FnOnce() -> R) -> R {
+        use core::sync::atomic::Ordering::SeqCst;
+        // SeqCst, as locked instructions: whoever finds us blocked after marking a chunk as moving knows that we see
+        // the mark when we come back (access/README.md). A call that is cancelled does not come
+        // back here; `conditions::cancellable` sets the state then.
+        self.slot.state.swap(thread_state::BLOCKED, SeqCst);
+        let result = call();
+        self.slot.state.swap(thread_state::RUNNING, SeqCst);
+        result
+    }
+
+    /// Does a record of ours, or several, already say that `point` comes before our current event?
+    ///
+    /// No transitivity over other threads: a "no" costs a record, never the truth.
+    #[inline]
+    pub fn knows(&self, point: Point) -> bool {
+        let known = &self.known[point.thread.0 as usize % self.known.len()];
+        known.thread == point.thread && known.count >= point.count
+    }
+
+    #[inline]
+    fn learn(&mut self, point: Point) {
+        let known = &mut self.known[point.thread.0 as usize % self.known.len()];
+        if known.thread != point.thread || known.count < point.count {
+            *known = point;
+        }
+    }
+
     /// Logs one record for the current event.
     pub fn record(&mut self, kind: Kind, op: Op, access: u8, object: u64, value: i64, sources: &[Point]) {
         let site = crate::sites::number(self.slot.site.load(Relaxed));
         let event = self.event();
-        for (i, part) in sources.chunks(run_model::MAX_SOURCES).enumerate() {
-            let _ = i;
-            self.log.append(self.slot, event, kind, op, Access(access), object, site, value, part);
-        }
-        if sources.is_empty() {
-            self.log.append(self.slot, event, kind, op, Access(access), object, site, value, sources);
+        assert!(sources.len() <= run_model::MAX_SOURCES);
+        self.log.append(self.slot, event, kind, op, Access(access), object, site, value, sources);
+        // The order of two runs binds only where there is a flow dependence; all other records bind as they stand.
+        if kind != Kind::Run || Access(access).flows() {
+            for point in sources {
+                self.learn(*point);
+            }
         }
     }
 }

@@ -89,7 +89,6 @@ real_functions! {
     pthread_cond_clockwait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: c_int, until: *const timespec) -> c_int;
     pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int;
     pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int;
-    pthread_cond_destroy(condition: *mut pthread_cond_t) -> c_int;
     pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int;
     pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int;
     pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int;
@@ -139,5 +138,4 @@ real_functions! {
     fwrite(place: *const c_void, bytes: usize, count: usize, stream: *mut libc::FILE) -> usize;
     fflush(stream: *mut libc::FILE) -> c_int;
     perror(text: *const c_char);
-    sigaltstack(stack: *const libc::stack_t, old: *mut libc::stack_t) -> c_int;
 }

@@ -156,11 +156,6 @@ impl Local {
         last
     }
 
-    /// The recorded result of the event about to happen, without passing its gate.
-    pub fn recorded_value(&self) -> Option<i64> {
-        self.cursor.peek(self.event()).map(|gate| gate.value)
-    }
-
     fn compare(&self, gate: &GateEntry, doing: Doing) {
         let is_access = |kind: u8| kind <= Kind::Run as u8;
         let same = match doing.kind {

@@ -84,6 +84,9 @@ fn list_object(start: *const u8, stop: *const u8, base: u32) {
     }
     // SAFETY: dladdr gave a NUL-terminated string that lives as long as the object is loaded.
     let path = unsafe { core::ffi::CStr::from_ptr(info.dli_fname) }.to_bytes();
+    let mut target = [0u8; 4096];
+    // The loader knows the program itself only by the name it was called with.
+    let path = if path.first() == Some(&b'/') { path } else { sys::read_link(b"/proc/self/exe\0", &mut target) };
     let mut line = Line::default();
     line.number(base as u64);
     line.text(b" ");

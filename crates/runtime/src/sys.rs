@@ -86,6 +86,19 @@ pub fn read(file: i32, buffer: &mut [u8]) -> isize {
     unsafe { syscall(libc::SYS_read, [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
 }
 
+/// Where the symbolic link `path` leads; empty if it is none.
+pub fn read_link<'a>(path: &[u8], buffer: &'a mut [u8]) -> &'a [u8] {
+    assert!(path.last() == Some(&0));
+    // SAFETY: `path` ends with NUL; the kernel writes at most `buffer.len()` bytes into `buffer`.
+    let got = unsafe {
+        syscall(
+            libc::SYS_readlinkat,
+            [libc::AT_FDCWD as usize, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0],
+        )
+    };
+    &buffer[..got.max(0) as usize]
+}
+
 pub fn yield_now() {
     // SAFETY: no arguments.
     unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };

@@ -1,6 +1,7 @@
 // C11 atomics of 1, 2, 4 and 8 bytes: load, store, exchange, every read-modify-write, strong and weak compare-exchange.
 //# threads: 4
 //# flags: -O2
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <stdatomic.h>

@@ -2,6 +2,7 @@
 // may execute all of it sequentially consistently, but what it then observed has to come back.
 //# threads: 2
 //# flags: -O2
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <sched.h>

@@ -1,5 +1,6 @@
 // <threads.h>: thrd_, mtx_ (plain, recursive, timed, try), cnd_, call_once and tss_.
 //# threads: 5
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <threads.h>

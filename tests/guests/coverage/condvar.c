@@ -1,6 +1,7 @@
 // Condition variables: a bounded buffer with two conditions (signal), and a gate opened for everybody (broadcast). Which
 // consumer gets which item, and who waits how often, differs from run to run.
 //# threads: 6
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 

@@ -1,6 +1,7 @@
 // pthread_cond_timedwait: a deadline long past always times out, a very far one is always woken, and a short sleep in
 // between may go either way. Replay has to give the same results without waiting for a clock.
 //# threads: 4
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <errno.h>

@@ -1,5 +1,6 @@
 // std::condition_variable and condition_variable_any: waits with a predicate, with a far deadline, with a shared lock.
 //# threads: 6
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <chrono>

@@ -1,6 +1,7 @@
 // std::call_once (with a first attempt that throws) and function-local statics whose initialisation several threads reach
 // at once; the loser waits for the winner.
 //# threads: 5
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <mutex>

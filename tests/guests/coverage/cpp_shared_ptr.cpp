@@ -1,6 +1,7 @@
 // Reference counts: shared_ptr and weak_ptr copied and dropped by several threads, std::atomic<shared_ptr>; who destroys an
 // object, and when, differs from run to run.
 //# threads: 4
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <atomic>

@@ -1,5 +1,6 @@
 // std::thread, mutex, recursive_mutex, timed_mutex, lock_guard, unique_lock, scoped_lock, shared_mutex, shared_lock.
 //# threads: 4
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <chrono>

@@ -1,6 +1,7 @@
 // A table under many small locks that are created and destroyed while the program runs: a lock that lives where another
 // one died is a new lock.
 //# threads: 4
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 

@@ -1,5 +1,6 @@
 // Normal, recursive, error-checking and adaptive mutexes, statically and dynamically initialised: order and results.
 //# threads: 4
+//# scopes: memory sync
 //# expect: pass
 #define _GNU_SOURCE
 #include "../guest.h"

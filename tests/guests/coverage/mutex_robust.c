@@ -1,6 +1,7 @@
 // Robust mutexes: a thread ends while it holds one; the next owner is told, repairs the data and goes on. One that is
 // unlocked without repair can never be locked again.
 //# threads: 8
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <errno.h>

@@ -1,5 +1,6 @@
 // pthread_once: many threads, many controls; whoever comes first initialises, the others wait for it.
 //# threads: 6
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 

@@ -1,5 +1,6 @@
 // A lock built on the futex system call, as language runtimes build theirs: state 0 free, 1 taken, 2 taken with waiters.
 //# threads: 4
+//# scopes: memory sync
 //# expect: pass
 #define _GNU_SOURCE
 #include "../guest.h"

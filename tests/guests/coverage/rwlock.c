@@ -1,5 +1,6 @@
 // Read-write locks: blocking, try and timed, by readers and writers whose numbers at any time depend on the interleaving.
 //# threads: 5
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <errno.h>

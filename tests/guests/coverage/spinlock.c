@@ -1,5 +1,6 @@
 // pthread spin locks, blocking and try, on few and on many locks.
 //# threads: 3
+//# scopes: memory sync
 //# expect: pass
 #include "../guest.h"
 #include <errno.h>

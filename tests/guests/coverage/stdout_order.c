@@ -1,5 +1,6 @@
 // Several threads write to stdout in every way there is; the bytes have to come back in the same order.
 //# threads: 4
+//# scopes: memory sync
 //# expect: pass
 #define _GNU_SOURCE
 #include "../guest.h"

@@ -7,6 +7,8 @@ use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use run_model::Access;
+use run_model::Kind;
+use run_model::Op;
 use run_model::Point;
 use run_model::ThreadIndex;
 use runtime_abi::CELL_BYTES;
@@ -14,9 +16,12 @@ use runtime_abi::CELL_XOR;
 
 pub const LOCKED: u64 = 1 << 63;
 const WROTE: u64 = 1 << 62;
-const COUNT_BITS: u32 = 47;
-const COUNT: u64 = (1 << COUNT_BITS) - 1;
-const _: () = assert!(runtime_abi::THREADS_MAX <= 1 << (62 - COUNT_BITS));
+/// Some change of hands was not logged, because it was ordered already (`Access::AFTER_HIDDEN`).
+const HIDDEN: u64 = 1 << 46;
+const COUNT: u64 = HIDDEN - 1;
+const THREAD_SHIFT: u32 = 47;
+const THREAD: u64 = 0x7fff;
+const _: () = assert!(runtime_abi::THREADS_MAX as u64 - 1 <= THREAD);
 
 /// What an access does to the bytes it covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,7 +54,7 @@ pub fn cell_word(address: u64) -> &'static AtomicU64 {
 }
 
 fn pack(point: Point, wrote: bool) -> u64 {
-    (point.thread.0 as u64) << COUNT_BITS | point.count & COUNT | if wrote { WROTE } else { 0 }
+    (point.thread.0 as u64) << THREAD_SHIFT | point.count & COUNT | if wrote { WROTE } else { 0 }
 }
 
 /// The state of a cell nobody uses yet. A count is never 0, so an empty word means "no user".
@@ -74,7 +79,7 @@ pub fn lock(word: &AtomicU64) -> u64 {
 /// The last user that a word names, if it is another thread.
 #[inline]
 pub fn previous(seen: u64, me: u32) -> Option<Point> {
-    let thread = (seen >> COUNT_BITS) as u32 & 0x7fff;
+    let thread = (seen >> THREAD_SHIFT & THREAD) as u32;
     let count = seen & COUNT;
     (count != 0 && thread != me).then_some(Point { thread: ThreadIndex(thread), count })
 }
@@ -84,10 +89,25 @@ pub fn wrote(seen: u64) -> bool {
     seen & WROTE != 0
 }
 
+/// Logs that `local` uses the cell at `address` after its previous user, unless that is the same thread or their order
+/// is recorded already. Returns what to pass to `unlock` as `seen`.
+#[inline]
+pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64) -> u64 {
+    let Some(user) = previous(seen, local.index) else { return seen };
+    if local.knows(user) {
+        return seen | HIDDEN;
+    }
+    let before = if wrote(seen) { Access::PREVIOUS_WROTE } else { 0 };
+    let hidden = if seen & HIDDEN != 0 { Access::AFTER_HIDDEN } else { 0 };
+    local.record(Kind::Run, Op::None, flags | before | hidden, address, value, &[user]);
+    seen
+}
+
 /// Names `local`'s current event as the last use and gives the lock bit back.
 #[inline]
 pub fn unlock(word: &AtomicU64, seen: u64, local: &Local, writes: bool) {
     let same_run = previous(seen, local.index).is_none();
+    let new = pack(local.point_after(), writes || (same_run && wrote(seen)));
     // Release: what was done under the lock is visible to the next holder.
-    word.store(pack(local.point_after(), writes || (same_run && wrote(seen))), Release);
+    word.store(new | seen & HIDDEN, Release);
 }

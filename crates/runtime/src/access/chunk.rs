@@ -25,12 +25,19 @@ const MOVING: u64 = 1 << 62;
 const SPLIT: u64 = 1 << 61;
 
 /// A chunk that has changed hands this often is split into contended cells.
-const MOVES_BEFORE_SPLIT: u8 = 4;
-/// Neighbouring chunks taken along when one becomes shared: the membarrier is paid once.
-const SHARE_AHEAD: u64 = 64;
+const CHUNK_MOVES_BEFORE_SPLIT: u8 = 3;
+/// Once there were this many repeated moves in a page, its chunks are split together when the next one moves.
+const PAGE_MOVES_BEFORE_SPLIT: u8 = 6;
+const PAGE_CHUNKS: u64 = 64;
+/// Neighbouring chunks taken along, so that the membarrier is paid once: when sharing, when a sequence of writes goes
+/// on, and when sharing what belongs to a thread that is blocked or gone.
+const AHEAD_SHARED: u64 = 16;
+const AHEAD_WRITTEN: u64 = 8;
+const AHEAD_IDLE: u64 = 64;
 
-/// How often chunks moved, by a hash of their address. Collisions only split a chunk early.
-static MOVES: [AtomicU8; 1 << 16] = [const { AtomicU8::new(0) }; 1 << 16];
+/// How often chunks and pages moved, by a hash of their number. Collisions only split something early.
+static CHUNK_MOVES: [AtomicU8; 1 << 16] = [const { AtomicU8::new(0) }; 1 << 16];
+static PAGE_MOVES: [AtomicU8; 1 << 14] = [const { AtomicU8::new(0) }; 1 << 14];
 /// Held while an epoch is created, so that logs and epoch numbers agree.
 static EPOCH_LOCK: AtomicU32 = AtomicU32::new(0);
 
@@ -134,12 +141,16 @@ impl Local {
                 backoff.wait();
                 continue;
             }
-            if seen & EXCLUSIVE != 0 && seen != exclusive_word(self.index) {
-                self.log_take_from_owner(address, seen);
-            } else if seen != 0 && seen & EXCLUSIVE == 0 {
-                self.log_take_from_readers(address, seen);
-            }
-            self.finish_split(address, seen != 0);
+            let users = match seen {
+                0 => None,
+                _ if seen == exclusive_word(self.index) => Some(self.point_after()),
+                _ if seen & EXCLUSIVE != 0 => Some(self.wait_for_owner(seen)),
+                epoch => {
+                    self.log_take_from_readers(address, epoch);
+                    Some(self.point_after())
+                }
+            };
+            finish_split(address, users);
             return;
         }
     }
@@ -149,40 +160,43 @@ impl Local {
         word(address).compare_exchange(from, MOVING | self.index as u64, Acquire, Relaxed).is_ok()
     }
 
-    /// Counts a move; true when the chunk has moved enough to be split.
-    fn moved_too_often(&self, address: u64) -> bool {
-        let hash = (address / CHUNK_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-        let moves = &MOVES[hash as usize];
-        let count = moves.load(Relaxed).saturating_add(1);
-        // Relaxed and not atomic as a whole: a lost count only delays a split.
-        moves.store(count, Relaxed);
-        count > MOVES_BEFORE_SPLIT
-    }
-
     fn move_from_owner(&mut self, address: u64, seen: u64, intent: Intent) -> Option<Right> {
         if !self.begin_move(address, seen) {
             return None;
         }
-        if self.moved_too_often(address) {
-            self.log_take_from_owner(address, seen);
-            self.finish_split(address, true);
+        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address);
+        if page_is_hot || chunk_is_hot {
+            let page = address / CHUNK_BYTES / PAGE_CHUNKS * PAGE_CHUNKS * CHUNK_BYTES;
+            let mut along = 0u64;
+            for i in (0..PAGE_CHUNKS).filter(|_| page_is_hot) {
+                let chunk = page + i * CHUNK_BYTES;
+                along |= (self.begin_move(chunk, seen) as u64) << i;
+            }
+            let owner = self.wait_for_owner(seen);
+            for i in (0..PAGE_CHUNKS).filter(|i| along >> i & 1 != 0) {
+                finish_split(page + i * CHUNK_BYTES, Some(owner));
+            }
+            finish_split(address, Some(owner));
             return Some(Right::Cells);
         }
-        match intent {
+        let ahead = match intent {
+            Intent::Read if is_idle(owner_slot(seen)) => AHEAD_IDLE,
+            Intent::Read => AHEAD_SHARED,
+            Intent::Write => self.ahead.next(address / CHUNK_BYTES),
+        };
+        let along = self.take_along(address, seen, ahead - 1);
+        let owner = self.wait_for_owner(seen);
+        let new = match intent {
             Intent::Write => {
-                self.log_take_from_owner(address, seen);
-                open_window(self.slot);
-                word(address).store(exclusive_word(self.index), Release);
+                self.log_take(address, &[owner]);
+                self.ahead.took(address / CHUNK_BYTES + along + 1);
+                exclusive_word(self.index)
             }
-            Intent::Read => {
-                let along = self.take_along(address, seen);
-                let owner = self.wait_for_owner(seen);
-                let epoch = self.create_epoch(Kind::Share, address, &[owner]);
-                open_window(self.slot);
-                for i in 0..=along {
-                    word(address + i * CHUNK_BYTES).store(epoch, Release);
-                }
-            }
+            Intent::Read => self.create_epoch(Kind::Share, address, &[owner]),
+        };
+        open_window(self.slot);
+        for i in 0..=along {
+            word(address + i * CHUNK_BYTES).store(new, Release);
         }
         Some(Right::Window)
     }
@@ -191,50 +205,57 @@ impl Local {
         if !self.begin_move(address, epoch) {
             return None;
         }
+        let ahead = self.ahead.next(address / CHUNK_BYTES);
+        let along = self.take_along(address, epoch, ahead - 1);
         self.log_take_from_readers(address, epoch);
-        if self.moved_too_often(address) {
-            self.finish_split(address, true);
+        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address);
+        if page_is_hot || chunk_is_hot {
+            for i in 0..=along {
+                finish_split(address + i * CHUNK_BYTES, Some(self.point_after()));
+            }
             return Some(Right::Cells);
         }
+        self.ahead.took(address / CHUNK_BYTES + along + 1);
         open_window(self.slot);
-        word(address).store(exclusive_word(self.index), Release);
+        for i in 0..=along {
+            word(address + i * CHUNK_BYTES).store(exclusive_word(self.index), Release);
+        }
         Some(Right::Window)
     }
 
-    /// Marks the chunks after `address` that have the same owner as moving; returns how many.
-    fn take_along(&self, address: u64, seen: u64) -> u64 {
+    /// Marks up to `most` chunks after `address` that have the same word as moving; returns how many.
+    fn take_along(&self, address: u64, seen: u64, most: u64) -> u64 {
         // Within one page of shadow words, which is mapped since the first word is.
-        let index = address / CHUNK_BYTES % 512;
-        let most = (SHARE_AHEAD - 1).min(511 - index);
+        let most = most.min(511 - address / CHUNK_BYTES % 512);
         (1..=most).find(|i| !self.begin_move(address + i * CHUNK_BYTES, seen)).unwrap_or(most + 1) - 1
     }
 
-    fn log_take_from_owner(&mut self, address: u64, seen: u64) {
-        let owner = self.wait_for_owner(seen);
-        self.record(Kind::Take, Op::None, 0, address / CHUNK_BYTES * CHUNK_BYTES, 0, &[owner]);
+    fn log_take(&mut self, address: u64, sources: &[Point]) {
+        if !sources.iter().all(|user| self.knows(*user)) {
+            self.record(Kind::Take, Op::None, 0, address / CHUNK_BYTES * CHUNK_BYTES, 0, sources);
+        }
     }
 
     /// After this, whatever the owner did under its exclusive word is in the count that is returned.
     fn wait_for_owner(&self, seen: u64) -> Point {
-        let thread = (seen & !EXCLUSIVE) as u32;
-        let slot = control::slot(thread);
-        // A thread that has ended needs no barrier: it published its end after its last access.
-        if slot.state.load(Acquire) != thread_state::EXITED {
+        let slot = owner_slot(seen);
+        // A thread that has ended, or is blocked, needs no barrier (README.md).
+        if !is_idle(slot) {
             sys::barrier_everywhere();
             wait_for_window(slot);
         }
-        Point { thread: ThreadIndex(thread), count: slot.count.load(Acquire) }
+        Point { thread: ThreadIndex((seen & !EXCLUSIVE) as u32), count: slot.count.load(Acquire) }
     }
 
     /// Every thread that may have read under `epoch`, with what it has completed.
     fn log_take_from_readers(&mut self, address: u64, epoch: u64) {
         sys::barrier_everywhere();
-        let object = address / CHUNK_BYTES * CHUNK_BYTES;
         let mut sources = [Point::default(); run_model::MAX_SOURCES];
         let mut count = 0;
         for thread in 0..control::header().threads.load(Acquire) {
             let slot = control::slot(thread);
-            if thread == self.index || slot.state.load(Acquire) != thread_state::RUNNING {
+            let state = slot.state.load(Acquire);
+            if thread == self.index || state == thread_state::UNUSED || state == thread_state::EXITED {
                 continue;
             }
             // A thread raises `seen` before the window in which it relies on it, so the barrier has made it visible.
@@ -245,27 +266,16 @@ impl Local {
             sources[count] = Point { thread: ThreadIndex(thread), count: slot.count.load(Acquire) };
             count += 1;
             if count == sources.len() {
-                self.record(Kind::Take, Op::None, 0, object, 0, &sources);
+                self.log_take(address, &sources);
                 count = 0;
             }
         }
         if count > 0 {
-            self.record(Kind::Take, Op::None, 0, object, 0, &sources[..count]);
+            self.log_take(address, &sources[..count]);
         }
         // Threads that have ended created an epoch when they did (`Exit`): one `Seen` orders us after all of them,
         // and after whoever created this epoch. Last, so that a thread which ended during the loop is among them.
         self.see_epochs();
-    }
-
-    /// The cells start as if this thread had just used them all: its event is after all earlier users' (or, in a
-    /// chunk nobody has used, as untouched).
-    fn finish_split(&self, address: u64, used: bool) {
-        let start = address / CHUNK_BYTES * CHUNK_BYTES;
-        for cell in (start..start + CHUNK_BYTES).step_by(8) {
-            cell::reset(cell, if used { Some(self.point_after()) } else { None });
-        }
-        // Release: pairs with the Acquire in `is_split` and `acquire_chunk`.
-        word(address).store(SPLIT, Release);
     }
 
     /// From now on this thread may read whatever has been shared up to now.
@@ -300,5 +310,74 @@ fn wait_for_window(slot: &ThreadSlot) {
     let mut backoff = Backoff::default();
     while slot.window.load(Acquire) != 0 && slot.count.load(Acquire) == before {
         backoff.wait();
+    }
+}
+
+fn owner_slot(seen: u64) -> &'static ThreadSlot {
+    control::slot((seen & !EXCLUSIVE) as u32)
+}
+
+/// Is the thread blocked in a call, or gone?
+fn is_idle(slot: &ThreadSlot) -> bool {
+    // SeqCst: pairs with the swaps in `Local::blocking`; the mark on the chunk was a locked instruction before this.
+    let state = slot.state.load(core::sync::atomic::Ordering::SeqCst);
+    state == thread_state::EXITED || state == thread_state::BLOCKED
+}
+
+/// Is it better to split?
+struct Heat {
+    page_is_hot: bool,
+    chunk_is_hot: bool,
+}
+
+impl Heat {
+    /// Counts a move. A chunk's first move (what one thread made, another uses) says nothing about its page.
+    fn after_move(address: u64) -> Heat {
+        let chunk = address / CHUNK_BYTES;
+        let moves = count_move(&CHUNK_MOVES, chunk);
+        let page_is_hot = moves > 1 && count_move(&PAGE_MOVES, chunk / PAGE_CHUNKS) > PAGE_MOVES_BEFORE_SPLIT;
+        Heat { page_is_hot, chunk_is_hot: moves > CHUNK_MOVES_BEFORE_SPLIT }
+    }
+}
+
+/// Counts a move of a chunk or page; returns how many there were.
+fn count_move(moves: &[AtomicU8], number: u64) -> u8 {
+    let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - moves.len().trailing_zeros());
+    let moves = &moves[hash as usize];
+    let count = moves.load(Relaxed).saturating_add(1);
+    // Relaxed, and not atomic as a whole: a lost count only delays a split.
+    moves.store(count, Relaxed);
+    count
+}
+
+/// The chunk's cells decide from now on. Each starts as last used, and written, at the point given: the former owner's,
+/// or one that is after all former users'.
+fn finish_split(address: u64, user: Option<Point>) {
+    let start = address / CHUNK_BYTES * CHUNK_BYTES;
+    for cell in (start..start + CHUNK_BYTES).step_by(8) {
+        cell::reset(cell, user);
+    }
+    // Release: pairs with the Acquire in `is_split` and `acquire_chunk`.
+    word(address).store(SPLIT, Release);
+}
+
+/// How many chunks to take at once for writing: more, the longer a sequence goes on.
+pub struct Ahead {
+    expected: u64,
+    most: u64,
+}
+
+impl Ahead {
+    pub const fn new() -> Ahead {
+        Ahead { expected: 0, most: 1 }
+    }
+
+    fn next(&mut self, chunk: u64) -> u64 {
+        self.most = if chunk == self.expected { (self.most * 2).min(AHEAD_WRITTEN) } else { 1 };
+        self.most
+    }
+
+    fn took(&mut self, next: u64) {
+        self.expected = next;
     }
 }

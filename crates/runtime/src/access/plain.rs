@@ -11,20 +11,12 @@ use crate::replay::PLAIN;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Access;
 use run_model::Kind;
-use run_model::Op;
 use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
 use runtime_abi::divergence;
 
 /// Locks that one access can hold: 64 cells are 512 bytes, more than any single access covers.
 pub const CELLS_MAX: usize = 72;
-
-/// Contended cells held by one access, in the order of their addresses.
-struct Cells {
-    words: [u64; CELLS_MAX],
-    count: usize,
-    first: u64,
-}
 
 impl Local {
     /// Does `access` to `[address, address + bytes)` as one event. `check` condenses the value read, 0 for none.
@@ -43,14 +35,18 @@ impl Local {
         self.at_change_point();
         let intent = if reach.writes() { Intent::Write } else { Intent::Read };
         let (first, last) = (address / CHUNK_BYTES, (address + bytes.max(1) - 1) / CHUNK_BYTES);
-        if first == last && self.acquire_chunk(address, intent) == Right::Window {
-            let result = access();
-            self.complete();
+        if first != last {
+            self.open_chunks(address, bytes, intent);
+            let result = self.perform_in_cells(address, bytes, reach, chunk::is_split, access, check);
             chunk::close_window(self.slot);
             return result;
         }
-        self.open_chunks(address, bytes, intent);
-        let result = self.perform_in_cells(address, bytes, reach, chunk::is_split, access, check);
+        // A split chunk stays split: no window is needed.
+        if chunk::is_split(address) || self.acquire_chunk(address, intent) == Right::Cells {
+            return self.perform_in_cells(address, bytes, reach, |_| true, access, check);
+        }
+        let result = access();
+        self.complete();
         chunk::close_window(self.slot);
         result
     }
@@ -110,31 +106,46 @@ impl Local {
         check: impl FnOnce(&R) -> i64,
     ) -> R {
         let first = address & !(CELL_BYTES - 1);
-        let mut held = Cells { words: [0; CELLS_MAX], count: 0, first };
         let end = address + bytes;
-        assert!((end - first).div_ceil(CELL_BYTES) as usize <= CELLS_MAX, "an access of {bytes} bytes is too large");
-        for at in (first..end).step_by(CELL_BYTES as usize) {
-            held.words[held.count] = if contended(at) { cell::lock(cell::cell_word(at)) } else { u64::MAX };
-            held.count += 1;
+        if end - first <= CELL_BYTES && contended(first) {
+            let word = cell::cell_word(first);
+            let seen = cell::lock(word);
+            let result = access();
+            let value = if reach == Reach::Writes { 0 } else { check(&result) };
+            let seen = cell::log_run(self, first, seen, reach.flags(bytes), value);
+            cell::unlock(word, seen, self, reach.writes());
+            self.complete();
+            return result;
+        }
+        self.perform_in_many_cells(address, bytes, reach, contended, access)
+    }
+
+    fn perform_in_many_cells<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        contended: impl Fn(u64) -> bool,
+        access: impl FnOnce() -> R,
+    ) -> R {
+        let first = address & !(CELL_BYTES - 1);
+        let end = address + bytes;
+        let count = (end - first).div_ceil(CELL_BYTES) as usize;
+        assert!(count <= CELLS_MAX, "an access of {bytes} bytes is too large");
+        // What each contended cell's word was; `None` where the chunk is ours.
+        let mut held = [None; CELLS_MAX];
+        let cell = |i: usize| first + i as u64 * CELL_BYTES;
+        for (i, seen) in held.iter_mut().enumerate().take(count) {
+            *seen = contended(cell(i)).then(|| cell::lock(cell::cell_word(cell(i))));
         }
         let result = access();
-        let value = if reach == Reach::Writes || held.count != 1 { 0 } else { check(&result) };
-        for i in 0..held.count {
-            let seen = held.words[i];
-            if seen == u64::MAX {
-                continue;
-            }
-            let at = held.first + i as u64 * CELL_BYTES;
-            let covered = end.min(at + CELL_BYTES) - address.max(at);
-            if let Some(user) = cell::previous(seen, self.index) {
-                let previous = if cell::wrote(seen) { Access::PREVIOUS_WROTE } else { 0 };
-                self.record(Kind::Run, Op::None, reach.flags(covered) | previous, at, value, &[user]);
-            }
+        for (i, seen) in held.iter_mut().enumerate().take(count) {
+            let covered = end.min(cell(i) + CELL_BYTES) - address.max(cell(i));
+            *seen = seen.map(|seen| cell::log_run(self, cell(i), seen, reach.flags(covered), 0));
         }
-        for i in 0..held.count {
-            if held.words[i] != u64::MAX {
-                let word = cell::cell_word(held.first + i as u64 * CELL_BYTES);
-                cell::unlock(word, held.words[i], self, reach.writes());
+        for (i, seen) in held.iter().enumerate().take(count) {
+            if let Some(seen) = seen {
+                cell::unlock(cell::cell_word(cell(i)), *seen, self, reach.writes());
             }
         }
         self.complete();

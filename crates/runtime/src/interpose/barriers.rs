@@ -17,7 +17,7 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
     match local.begin(Op::BarrierArrive, object) {
         Turn::Record => {
             local.touch(Op::BarrierArrive, object, 0);
-            let result = real();
+            let result = local.blocking(real);
             // Arrivals form a chain, so the last one stands for all. It may already belong to the next round: such an
             // arrival came before this departure, too.
             let last = local.last_user(object);

@@ -34,6 +34,7 @@ pub fn cancellable(object: u64, wait: impl FnOnce() -> c_int) -> c_int {
         if let Some(local) = observed()
             && control::mode() == Mode::Record
         {
+            local.blocking(|| ());
             let canceller = local.last_user(local.slot as *const _ as u64);
             local.record(run_model::Kind::Sync, Op::Cancelled, 0, object as u64, 1, canceller.as_slice());
             local.complete();
@@ -43,7 +44,10 @@ pub fn cancellable(object: u64, wait: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: pushed and popped in this frame; libc unlinks it itself when it unwinds.
     unsafe {
         _pthread_cleanup_push(&mut frame, cancelled, object as *mut c_void);
-        let result = wait();
+        let result = match observed() {
+            Some(local) => local.blocking(wait),
+            None => wait(),
+        };
         _pthread_cleanup_pop(&mut frame, 0);
         result
     }

@@ -1,0 +1,273 @@
+//! The command line.
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+use clap::ValueEnum;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  refrain cc -g -O2 -pthread bank.c -o bank       build with the recorder inside
+  make CC=\"refrain cc\" CXX=\"refrain c++\"          the same for a whole project
+  refrain record -- ./bank 4                      run it and keep the run
+  refrain record --chaos --until-failure ./bank   run it until it fails; keep the failing run
+  refrain replay                                  the latest run again, verified
+  refrain replay bank-3 --times 100               a certain run, a hundred times
+
+Runs live in $REFRAIN_DIR, else $XDG_DATA_HOME/refrain, else ~/.local/share/refrain.";
+
+/// Records multithreaded programs while they run in parallel, and brings the run back.
+#[derive(Debug, Parser)]
+#[command(name = "refrain", version, after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compile and link C; takes the arguments of clang (CC="refrain cc")
+    #[command(disable_help_flag = true)]
+    Cc {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Compile and link C++; takes the arguments of clang++ (CXX="refrain c++")
+    #[command(name = "c++", alias = "cxx", disable_help_flag = true)]
+    Cxx {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    Record(RecordArguments),
+    Replay(ReplayArguments),
+    Ls(ListArguments),
+    Info(InfoArguments),
+    Dump(DumpArguments),
+    Solve(SolveArguments),
+    Rm(RemoveArguments),
+}
+
+const RECORD_EXAMPLES: &str = "\
+The program's input, output and exit status are passed through (death by signal S: 128+S; --timeout: 124).
+
+Examples:
+  refrain record -- ./server --port 80
+  refrain record --chaos=7 --timeout 10 ./stress       a hang becomes a kept run
+  refrain record --until-failure=1000 --chaos ./test   at most 1000 runs; only the failing one is kept
+  refrain record --keep on-failure -o crash ./test     the run directory is ./crash, if the program fails";
+
+/// Run a program built with refrain, and keep the run
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_EXAMPLES)]
+pub struct RecordArguments {
+    /// How schedules are recorded and recovered: light
+    #[arg(long, default_value = "light", value_name = "METHOD")]
+    pub method: String,
+    /// What is observed: memory (also plain accesses, needed if the program races), sync (locks and atomics)
+    #[arg(long, default_value = "memory", value_name = "SCOPE")]
+    pub scope: String,
+    /// Use DIR as the run directory; it must not exist yet
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Disturb the threads' timing, so that rare interleavings become likely
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]
+    pub chaos: Option<Option<u64>>,
+    /// Repeat until a run fails (at most N times) and keep only that one; its output is shown at its end
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "N")]
+    pub until_failure: Option<Option<u64>>,
+    /// Kill the program after S seconds and count that as a failure; the run is kept
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub timeout: Option<Duration>,
+    /// Which runs are kept
+    #[arg(long, value_enum, default_value = "always", value_name = "WHEN")]
+    pub keep: KeepWhen,
+    /// Stop logging when the logs have B bytes (K, M and G are understood); the program runs on
+    #[arg(long, value_name = "B", value_parser = bytes)]
+    pub max_size: Option<u64>,
+    /// Stop logging after S seconds, when a log next grows; the program runs on
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub max_time: Option<Duration>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeepWhen {
+    Always,
+    OnFailure,
+}
+
+const REPLAY_EXAMPLES: &str = "\
+Exit status: 0 every verification passed, 1 diverged, 2 wrong usage, 3 the run cannot be read.
+
+Examples:
+  refrain replay                     the latest run
+  refrain replay ./crash             a run directory
+  refrain replay bank-3 --times 100  shows the output once, then a tally";
+
+/// Bring a run back and verify that it is the same
+#[derive(Debug, Args)]
+#[command(after_help = REPLAY_EXAMPLES)]
+pub struct ReplayArguments {
+    /// A run's name or directory; the latest run if absent
+    pub run: Option<OsString>,
+    /// Replay N times
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub times: u64,
+    /// Say nothing unless something is different
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print the verdict as one JSON object instead of the program's output
+    #[arg(long)]
+    pub json: bool,
+    /// Give up when no thread moves for S seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub patience: Option<Duration>,
+    /// Replay under a debugger
+    #[arg(long)]
+    pub gdb: bool,
+    /// Delay threads at random gates, which must not change anything; for testing refrain itself
+    #[arg(long, value_name = "SEED", hide = true, default_value_t = 0)]
+    pub jitter: u64,
+}
+
+/// List the runs
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// Print a JSON array
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Say everything that is known about a run
+#[derive(Debug, Args)]
+pub struct InfoArguments {
+    /// A run's name or directory; the latest run if absent
+    pub run: Option<OsString>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print what the threads logged, in source lines
+#[derive(Debug, Args)]
+pub struct DumpArguments {
+    /// A run's name or directory; the latest run if absent
+    pub run: Option<OsString>,
+    /// Only this thread (0 is the main thread)
+    #[arg(long, value_name = "T")]
+    pub thread: Option<u32>,
+    /// Only the records around this event
+    #[arg(long, value_name = "EVENT")]
+    pub around: Option<u64>,
+    /// At most N records of each thread
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Print one JSON object per record and line
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Compute a run's schedule, have it checked, and say how hard it was
+#[derive(Debug, Args)]
+pub struct SolveArguments {
+    /// A run's name or directory; the latest run if absent
+    pub run: Option<OsString>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Delete runs
+#[derive(Debug, Args)]
+pub struct RemoveArguments {
+    /// Names or directories of runs
+    #[arg(required_unless_present = "all")]
+    pub runs: Vec<OsString>,
+    /// Delete all runs that `refrain ls` lists
+    #[arg(long, conflicts_with = "runs")]
+    pub all: bool,
+    /// Print the names of the deleted runs as a JSON array
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a number of seconds, such as 10 or 0.5");
+    let seconds: f64 = text.strip_suffix('s').unwrap_or(text).parse().map_err(|_| wrong())?;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
+    if time.is_zero() {
+        Err("it must be more than 0 seconds".to_owned())
+    } else {
+        Ok(time)
+    }
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a size, such as 4096, 64M or 2G");
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        _ => return Err(wrong()),
+    };
+    let bytes = number
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(1 << shift))
+        .ok_or_else(wrong)?;
+    if bytes == 0 {
+        Err("it must be more than 0 bytes".to_owned())
+    } else {
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_times_are_understood() {
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("64M"), Ok(64 << 20));
+        assert_eq!(bytes("2gib"), Ok(2 << 30));
+        for wrong in ["", "M", "0", "12X", "99999999999999G", "-1"] {
+            assert!(bytes(wrong).is_err(), "{wrong} was accepted");
+        }
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(seconds("10s"), Ok(Duration::from_secs(10)));
+        for wrong in ["", "0", "-1", "nan", "inf", "ten"] {
+            assert!(seconds(wrong).is_err(), "{wrong} was accepted");
+        }
+    }
+
+    #[test]
+    fn arguments_after_the_program_are_the_programs() {
+        let parsed = Arguments::parse_from(["refrain", "record", "--chaos", "./p", "--json", "-o", "--", "x"]);
+        let Command::Record(record) = parsed.command else {
+            panic!("not a record command")
+        };
+        assert_eq!(record.command, ["./p", "--json", "-o", "--", "x"]);
+        assert_eq!((record.chaos, record.output), (Some(None), None));
+        let parsed = Arguments::parse_from(["refrain", "record", "--until-failure=9", "--chaos=3", "--", "-p"]);
+        let Command::Record(record) = parsed.command else {
+            panic!("not a record command")
+        };
+        assert_eq!((record.until_failure, record.chaos), (Some(Some(9)), Some(Some(3))));
+        assert_eq!(record.command, ["-p"]);
+        assert!(Arguments::try_parse_from(["refrain", "record", "--no-such", "./p"]).is_err());
+    }
+}

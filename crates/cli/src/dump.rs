@@ -1,0 +1,96 @@
+//! `refrain dump`
+use crate::Ended;
+use crate::Failure;
+use crate::arguments::DumpArguments;
+use crate::output::print;
+use crate::output::say;
+use log_format::Log;
+use replayer::Overview;
+use replayer::SiteBook;
+use replayer::describe;
+use run_model::Record;
+use run_store::Store;
+use serde_json::Value;
+use serde_json::json;
+use std::io;
+use std::io::Write;
+
+/// Records shown on each side of `--around`.
+const AROUND: usize = 10;
+
+pub fn dump(arguments: &DumpArguments) -> Ended {
+    let store = Store::from_environment()?;
+    let run = store.open(arguments.run.as_deref())?;
+    let overview = Overview::load(&run)?;
+    let sites = SiteBook::load(&run);
+    let threads = overview.slots.len() as u32;
+    if let Some(thread) = arguments.thread
+        && thread >= threads
+    {
+        return Err(Failure::usage(format!(
+            "{} has no thread {thread}; it has {threads} threads",
+            run.name()
+        )));
+    }
+    let mut damages = Vec::new();
+    print(|out| {
+        for thread in (0..threads).filter(|thread| arguments.thread.is_none_or(|wanted| wanted == *thread)) {
+            let (log, damage) = replayer::load_prefix(&run, thread);
+            damages.extend(damage);
+            let shown = selected(&log.records, arguments);
+            if arguments.json {
+                shown
+                    .iter()
+                    .try_for_each(|record| writeln!(out, "{}", record_json(thread, record, &sites)))?;
+            } else {
+                write_thread(out, &log, overview.slots[thread as usize].count, shown, &sites)?;
+            }
+        }
+        Ok(())
+    })?;
+    damages.iter().for_each(|damage| say(format_args!("{damage}")));
+    Ok(if damages.is_empty() { 0 } else { 3 })
+}
+
+fn selected<'a>(records: &'a [Record], arguments: &DumpArguments) -> &'a [Record] {
+    let mut shown = records;
+    if let Some(event) = arguments.around {
+        let from = records.partition_point(|record| record.event < event);
+        let to = records.partition_point(|record| record.event <= event);
+        shown = &records[from.saturating_sub(AROUND)..to.saturating_add(AROUND).min(records.len())];
+    }
+    &shown[..shown.len().min(arguments.limit.unwrap_or(usize::MAX))]
+}
+
+fn write_thread(out: &mut dyn Write, log: &Log, events: u64, shown: &[Record], sites: &SiteBook) -> io::Result<()> {
+    writeln!(
+        out,
+        "thread {}: {events} events, {} records",
+        log.thread.0,
+        log.records.len()
+    )?;
+    for record in shown {
+        writeln!(out, "  {:>10}  {}", record.event, describe::record(record, sites))?;
+    }
+    if shown.len() < log.records.len() {
+        writeln!(out, "  … {} of {} records shown", shown.len(), log.records.len())?;
+    }
+    Ok(())
+}
+
+fn record_json(thread: u32, record: &Record, sites: &SiteBook) -> Value {
+    let place = sites.place(record.site).map(
+        |place| json!({ "file": place.file, "line": place.line, "column": place.column, "function": place.function }),
+    );
+    json!({
+        "thread": thread,
+        "event": record.event,
+        "kind": format!("{:?}", record.kind).to_lowercase(),
+        "what": describe::operation(record.kind, record.op, record.access),
+        "object": format!("{:#x}", record.object),
+        "value": record.value,
+        "site": record.site.0,
+        "place": place,
+        "sources": record.sources.iter().map(|s| json!({ "thread": s.thread.0, "count": s.count })).collect::<Vec<_>>(),
+    })
+}

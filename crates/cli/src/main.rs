@@ -1,0 +1,77 @@
+//! `refrain`: flags in, one call per subcommand, exit status out.
+//!
+//! Everything a user reads is written here; the crates below return values. Errors become one sentence on standard
+//! error. Exit statuses: `record` passes the program's through; otherwise 0 is success, 1 a divergence, 2 wrong
+//! usage, 3 a run that cannot be read.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod compiler;
+mod dump;
+mod output;
+mod record;
+mod replay;
+mod runs;
+mod solve;
+
+use arguments::Arguments;
+use arguments::Command;
+use clap::Parser;
+use std::env;
+use std::process::ExitCode;
+
+/// The exit status of a subcommand, or the sentence that says why it failed with its exit status.
+type Ended = Result<u8, Failure>;
+
+struct Failure {
+    sentence: String,
+    status: u8,
+}
+
+impl Failure {
+    fn usage(sentence: impl Into<String>) -> Failure {
+        Failure {
+            sentence: sentence.into(),
+            status: 2,
+        }
+    }
+}
+
+impl From<replayer::Error> for Failure {
+    fn from(error: replayer::Error) -> Failure {
+        Failure {
+            sentence: error.to_string(),
+            status: error.exit_status() as u8,
+        }
+    }
+}
+
+impl From<run_store::Error> for Failure {
+    fn from(error: run_store::Error) -> Failure {
+        replayer::Error::from(error).into()
+    }
+}
+
+fn main() -> ExitCode {
+    // Compiler arguments are the compiler's: they are never parsed as ours.
+    if let Some(status) = compiler::run_if_asked(env::args_os()) {
+        return ExitCode::from(status);
+    }
+    let ended = match Arguments::parse().command {
+        Command::Cc { .. } | Command::Cxx { .. } => unreachable!("compiler commands were handled before parsing"),
+        Command::Record(arguments) => record::record(arguments),
+        Command::Replay(arguments) => replay::replay(arguments),
+        Command::Ls(arguments) => runs::list(&arguments),
+        Command::Info(arguments) => runs::info(&arguments),
+        Command::Dump(arguments) => dump::dump(&arguments),
+        Command::Solve(arguments) => solve::solve(&arguments),
+        Command::Rm(arguments) => runs::remove(&arguments),
+    };
+    match ended {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            output::say(format_args!("{}", failure.sentence));
+            ExitCode::from(failure.status)
+        }
+    }
+}

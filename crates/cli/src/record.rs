@@ -1,0 +1,217 @@
+//! `refrain record`
+use crate::Ended;
+use crate::Failure;
+use crate::arguments::KeepWhen;
+use crate::arguments::RecordArguments;
+use crate::output::count;
+use crate::output::say;
+use crate::output::size;
+use replayer::Attempts;
+use replayer::Campaign;
+use replayer::Keep;
+use replayer::Progress;
+use replayer::Recorded;
+use replayer::Recording;
+use run_store::RunDirectory;
+use run_store::Scope;
+use run_store::Store;
+use std::hash::BuildHasher;
+use std::hash::RandomState;
+use std::io;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Methods of the design that other versions of refrain have or will have.
+const OTHER_METHODS: [&str; 6] = ["leap", "stride", "oreo", "inputs", "coop", "det"];
+
+pub fn record(arguments: RecordArguments) -> Ended {
+    check_method(&arguments.method)?;
+    let scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
+    if scope == Scope::Inputs {
+        return Err(Failure::usage(
+            "--scope inputs is not in this version; choose sync or memory",
+        ));
+    }
+    let campaign = Campaign {
+        recording: Recording {
+            command: arguments.command,
+            scope,
+            timeout: arguments.timeout,
+            log_bytes_max: arguments.max_size,
+            logging_time_max: arguments.max_time,
+        },
+        output: arguments.output,
+        chaos_seed: arguments.chaos.map(|seed| seed.unwrap_or_else(random_seed).max(1)),
+        attempts: match arguments.until_failure {
+            None => Attempts::Once,
+            Some(Some(0)) => {
+                return Err(Failure::usage(
+                    "--until-failure=0 would never run the program; give 1 or more",
+                ));
+            }
+            Some(at_most) => Attempts::UntilFailure { at_most },
+        },
+        keep: match arguments.keep {
+            KeepWhen::Always => Keep::Always,
+            KeepWhen::OnFailure => Keep::OnFailure,
+        },
+    };
+    let store = Store::from_environment()?;
+    let mut meter = Meter::new();
+    let recorded = campaign.run(&store, |progress| meter.show(progress))?;
+    meter.end();
+    report(&campaign, &store, &recorded);
+    Ok(match recorded.interrupted {
+        Some(signal) => (128 + signal) as u8,
+        None => recorded.outcome().exit_status() as u8,
+    })
+}
+
+fn check_method(method: &str) -> Result<(), Failure> {
+    match method {
+        "light" => Ok(()),
+        other if OTHER_METHODS.contains(&other) => Err(Failure::usage(format!(
+            "--method {other} is not in this version; light is"
+        ))),
+        other => Err(Failure::usage(format!(
+            "'{other}' is not a method; this version has light"
+        ))),
+    }
+}
+
+/// 32 bits are short enough to be typed again.
+fn random_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id()) & 0xffff_ffff
+}
+
+fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
+    let rate = recorded.attempts as f64 / recorded.elapsed.as_secs_f64().max(0.001);
+    let is_campaign = campaign.attempts != Attempts::Once;
+    let Some(run) = &recorded.run else {
+        if let Some(signal) = recorded.interrupted {
+            say(format_args!(
+                "stopped by signal {signal} after {} runs, none failed; nothing kept",
+                recorded.attempts
+            ));
+        } else if is_campaign {
+            say(format_args!(
+                "{} runs, none failed ({rate:.1} per second); nothing kept",
+                recorded.attempts
+            ));
+        } else {
+            say(format_args!("the program succeeded; nothing kept"));
+        }
+        return;
+    };
+    let Some(ending) = &recorded.meta.ending else { return };
+    if is_campaign {
+        say(format_args!(
+            "run {} failed: {} ({rate:.1} runs per second)",
+            recorded.attempts, ending.outcome
+        ));
+    }
+    let seed = recorded
+        .meta
+        .chaos_seed
+        .map(|seed| format!(", chaos seed {seed}"))
+        .unwrap_or_default();
+    say(format_args!(
+        "recorded {}, {}, {} of log, {}{seed} in {}",
+        count(u64::from(ending.threads), "thread"),
+        count(ending.events, "event"),
+        size(ending.log_bytes),
+        ending.outcome,
+        run.path().display()
+    ));
+    if let Some(reason) = &ending.truncated {
+        say(format_args!(
+            "the recording ends before the program did, because {reason}; the part before is usable"
+        ));
+    }
+    if ending.forked {
+        say(format_args!(
+            "the program called fork; what its children did is not recorded"
+        ));
+    }
+    for (name, captured) in [("stdout", ending.stdout), ("stderr", ending.stderr)] {
+        if !captured.complete {
+            say(format_args!(
+                "the copy of {name} ends after {} bytes, because it could not be written",
+                captured.bytes
+            ));
+        }
+    }
+    if let Some(error) = &recorded.latest_failed {
+        say(format_args!(
+            "`refrain replay` without a name will not find it: {error}"
+        ));
+    }
+    say(format_args!("replay it with: refrain replay {}", spelling(run, store)));
+}
+
+/// How the run is named on a command line: briefly if it is in the store.
+pub fn spelling(run: &RunDirectory, store: &Store) -> String {
+    let text = if run.path().parent() == Some(store.root()) {
+        run.name()
+    } else {
+        run.path().display().to_string()
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-' | '/' | '=' | ',' | ':');
+    if text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+/// The progress of `--until-failure`: one line that changes on a terminal, now and then a line in a log.
+struct Meter {
+    is_terminal: bool,
+    last: Instant,
+    is_line_open: bool,
+}
+
+impl Meter {
+    fn new() -> Meter {
+        Meter {
+            is_terminal: io::stderr().is_terminal(),
+            last: Instant::now(),
+            is_line_open: false,
+        }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        let every = if self.is_terminal {
+            Duration::from_millis(200)
+        } else {
+            Duration::from_secs(5)
+        };
+        if self.last.elapsed() < every {
+            return;
+        }
+        self.last = Instant::now();
+        let rate = progress.attempts as f64 / progress.elapsed.as_secs_f64().max(0.001);
+        if self.is_terminal {
+            self.is_line_open = true;
+            let line = format!(
+                "\rrefrain: {} runs, {rate:.1} per second, no failure yet",
+                progress.attempts
+            );
+            // There is nobody left to tell if this fails.
+            let _ = io::stderr().lock().write_all(line.as_bytes());
+        } else {
+            say(format_args!(
+                "{} runs, {rate:.1} per second, no failure yet",
+                progress.attempts
+            ));
+        }
+    }
+
+    fn end(&mut self) {
+        if self.is_line_open {
+            let _ = io::stderr().lock().write_all(b"\n");
+        }
+    }
+}

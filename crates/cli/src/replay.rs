@@ -1,0 +1,116 @@
+//! `refrain replay`
+use crate::Ended;
+use crate::Failure;
+use crate::arguments::ReplayArguments;
+use crate::output::detail;
+use crate::output::print_json;
+use crate::output::say;
+use replayer::Divergence;
+use replayer::ReplayOptions;
+use replayer::Replayed;
+use replayer::Show;
+use run_store::Store;
+use serde_json::json;
+
+pub fn replay(arguments: ReplayArguments) -> Ended {
+    if arguments.gdb {
+        return Err(Failure::usage("--gdb is not in this version"));
+    }
+    let store = Store::from_environment()?;
+    let run = store.open(arguments.run.as_deref())?;
+    let options = ReplayOptions {
+        times: arguments.times,
+        show: if arguments.json { Show::Nothing } else { Show::Output },
+        patience: arguments.patience,
+        jitter_seed: arguments.jitter,
+    };
+    // Whatever is wrong now is wrong with the run or with what it needs, not with the command line.
+    let replayed = replayer::replay(run, &options).map_err(|error| Failure {
+        sentence: error.to_string(),
+        status: 3,
+    })?;
+    if arguments.json {
+        print_verdict_json(&replayed)?;
+    } else {
+        print_verdict(&replayed, arguments.quiet);
+    }
+    Ok(u8::from(replayed.identical != replayed.times))
+}
+
+fn print_verdict_json(replayed: &Replayed) -> Result<(), Failure> {
+    print_json(&json!({
+        "run": replayed.run.name(),
+        "directory": replayed.run.path().to_string_lossy(),
+        "times": replayed.times,
+        "identical": replayed.identical,
+        "elapsed_ms": replayed.elapsed.as_millis() as u64,
+        "checks": replayed.verdict.checks,
+        "divergence": replayed.verdict.divergence,
+        "notes": replayed.notes,
+    }))
+}
+
+fn print_verdict(replayed: &Replayed, quiet: bool) {
+    let name = replayed.run.name();
+    if let Some(divergence) = &replayed.verdict.divergence {
+        print_divergence(&name, divergence);
+    }
+    if !quiet || !replayed.verdict.identical {
+        let first = if replayed.verdict.identical {
+            "is the same run"
+        } else {
+            "is not the same run"
+        };
+        say(format_args!("the replay of {name} {first}:"));
+        for check in &replayed.verdict.checks {
+            let mark = if check.passed { "ok  " } else { "DIFF" };
+            detail(format_args!(
+                "{mark} {:<8} recorded: {}; replayed: {}",
+                check.name, check.recorded, check.replayed
+            ));
+        }
+    }
+    if !quiet {
+        for note in &replayed.notes {
+            say(format_args!("note: {note}"));
+        }
+    }
+    if replayed.times > 1 {
+        let each_ms = replayed.elapsed.as_secs_f64() * 1000.0 / replayed.times as f64;
+        let (identical, times) = (replayed.identical, replayed.times);
+        say(format_args!(
+            "replayed {identical} of {times} identically ({each_ms:.1} ms each)"
+        ));
+    }
+}
+
+fn print_divergence(name: &str, divergence: &Divergence) {
+    match (divergence.thread, divergence.event) {
+        (Some(thread), Some(event)) => {
+            say(format_args!(
+                "replay of {name} diverged in thread {thread} at event {event}: {}",
+                divergence.what
+            ));
+        }
+        _ => say(format_args!("replay of {name} diverged: {}", divergence.what)),
+    }
+    if let Some(expected) = &divergence.expected {
+        detail(format_args!("expected: {expected}"));
+    }
+    if let Some(actual) = &divergence.actual {
+        detail(format_args!("actual:   {actual}"));
+    }
+    if !divergence.around.is_empty() {
+        detail(format_args!("around it:"));
+        divergence
+            .around
+            .iter()
+            .for_each(|line| detail(format_args!("  {line}")));
+    }
+    detail(format_args!("at the end:"));
+    divergence
+        .threads
+        .iter()
+        .for_each(|line| detail(format_args!("  {line}")));
+    detail(format_args!("more: {}", divergence.more));
+}

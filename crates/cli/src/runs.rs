@@ -1,0 +1,273 @@
+//! `refrain ls`, `refrain info`, `refrain rm`
+use crate::Ended;
+use crate::Failure;
+use crate::arguments::InfoArguments;
+use crate::arguments::ListArguments;
+use crate::arguments::RemoveArguments;
+use crate::output::print;
+use crate::output::print_json;
+use crate::output::say;
+use crate::output::size;
+use crate::output::when;
+use replayer::Overview;
+use run_store::RunDirectory;
+use run_store::RunMeta;
+use run_store::RunState;
+use run_store::Store;
+use serde_json::Value;
+use serde_json::json;
+use std::io;
+use std::io::Write;
+
+/// Threads listed one by one by `info`; JSON has all.
+const THREADS_SHOWN: usize = 64;
+
+pub fn list(arguments: &ListArguments) -> Ended {
+    let store = Store::from_environment()?;
+    let runs = store.list()?;
+    if arguments.json {
+        print_json(&Value::Array(runs.iter().map(list_json).collect()))?;
+        return Ok(0);
+    }
+    if runs.is_empty() {
+        say(format_args!("there are no runs in {}", store.root().display()));
+        return Ok(0);
+    }
+    let rows: Vec<[String; 5]> = runs.iter().map(list_row).collect();
+    let heading = ["NAME", "WHEN", "SIZE", "OUTCOME", "COMMAND"].map(str::to_owned);
+    let width = |column: usize| {
+        rows.iter()
+            .chain([&heading])
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let [name, when, bytes, outcome] = [width(0), width(1), width(2), width(3)];
+    print(|out| {
+        for row in [&heading].into_iter().chain(&rows) {
+            writeln!(
+                out,
+                "{:<name$}  {:<when$}  {:>bytes$}  {:<outcome$}  {}",
+                row[0], row[1], row[2], row[3], row[4]
+            )?;
+        }
+        Ok(())
+    })?;
+    Ok(0)
+}
+
+fn list_row(run: &RunDirectory) -> [String; 5] {
+    let bytes = run.disk_bytes().map_or_else(|_| "?".to_owned(), size);
+    match run.load() {
+        Ok((meta, state)) => [
+            run.name(),
+            when(meta.started),
+            bytes,
+            outcome(&meta, state),
+            command(&meta),
+        ],
+        Err(error) => [
+            run.name(),
+            "?".to_owned(),
+            bytes,
+            "unreadable".to_owned(),
+            error.to_string(),
+        ],
+    }
+}
+
+fn list_json(run: &RunDirectory) -> Value {
+    let mut value = json!({
+        "name": run.name(),
+        "directory": run.path().to_string_lossy(),
+        "bytes": run.disk_bytes().ok(),
+    });
+    match run.load() {
+        Ok((meta, state)) => {
+            value["state"] = json!(state_word(state));
+            value["started"] = json!(meta.started);
+            value["outcome"] = json!(meta.ending.map(|ending| ending.outcome));
+            value["argv"] = json!(meta.argv);
+        }
+        Err(error) => {
+            value["state"] = json!("unreadable");
+            value["error"] = json!(error.to_string());
+        }
+    }
+    value
+}
+
+fn state_word(state: RunState) -> &'static str {
+    match state {
+        RunState::Complete => "complete",
+        RunState::Recording => "recording",
+        RunState::Interrupted => "interrupted",
+    }
+}
+
+fn outcome(meta: &RunMeta, state: RunState) -> String {
+    match &meta.ending {
+        Some(ending) if ending.truncated.is_some() => format!("{}, truncated", ending.outcome),
+        Some(ending) => ending.outcome.to_string(),
+        None => state_word(state).to_owned(),
+    }
+}
+
+/// The command as it could be typed again.
+fn command(meta: &RunMeta) -> String {
+    let quote = |text: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/=,:@%".contains(c);
+        let is_plain = !text.is_empty() && text.chars().all(plain);
+        if is_plain {
+            text
+        } else {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+    };
+    let words: Vec<String> = meta.argv.iter().map(|word| quote(word.to_string())).collect();
+    words.join(" ")
+}
+
+pub fn info(arguments: &InfoArguments) -> Ended {
+    let store = Store::from_environment()?;
+    let run = store.open(arguments.run.as_deref())?;
+    let overview = Overview::load(&run)?;
+    if arguments.json {
+        print_json(&info_json(&run, &overview))?;
+    } else {
+        print(|out| write_info(out, &run, &overview))?;
+    }
+    Ok(0)
+}
+
+fn info_json(run: &RunDirectory, overview: &Overview) -> Value {
+    let thread = |(index, slot): (usize, &run_store::SlotSnapshot)| json!({ "thread": index, "parent": slot.parent, "events": slot.count, "records": slot.records });
+    json!({
+        "name": run.name(),
+        "directory": run.path().to_string_lossy(),
+        "state": state_word(overview.state),
+        "bytes": run.disk_bytes().ok(),
+        "meta": overview.meta,
+        "truncated": overview.truncated(),
+        "threads": overview.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
+    })
+}
+
+fn write_info(out: &mut dyn Write, run: &RunDirectory, overview: &Overview) -> io::Result<()> {
+    let meta = &overview.meta;
+    writeln!(out, "run         {}", run.name())?;
+    writeln!(out, "directory   {}", run.path().display())?;
+    writeln!(out, "command     {}", command(meta))?;
+    writeln!(out, "in          {}", meta.cwd)?;
+    writeln!(out, "recorded    {} by refrain {}", when(meta.started), meta.refrain)?;
+    match (&meta.ending, overview.state) {
+        (Some(ending), _) => {
+            let seconds = |milliseconds: u64| milliseconds as f64 / 1000.0;
+            let (wall, cpu) = (seconds(ending.duration_ms), seconds(ending.cpu_ms));
+            writeln!(out, "outcome     {} after {wall:.3} s", ending.outcome)?;
+            writeln!(
+                out,
+                "used        {cpu:.3} s of processor time, {} of memory",
+                size(ending.memory_bytes)
+            )?;
+        }
+        (None, RunState::Recording) => writeln!(out, "outcome     still being recorded")?,
+        (None, _) => writeln!(
+            out,
+            "outcome     unknown: the recording was interrupted; the logs are whole up to their last events"
+        )?,
+    }
+    if let Some(reason) = overview.truncated() {
+        writeln!(out, "truncated   the log ends before the program did, because {reason}")?;
+    }
+    if overview.header.forked {
+        writeln!(
+            out,
+            "forked      the program called fork; its children were not recorded"
+        )?;
+    }
+    writeln!(out, "method      {}, scope {}", meta.method, meta.scope.name())?;
+    if let Some(seed) = meta.chaos_seed {
+        writeln!(out, "chaos       seed {seed}")?;
+    }
+    let (events, records) = overview
+        .slots
+        .iter()
+        .fold((0, 0), |(e, r), slot| (e + slot.count, r + slot.records));
+    writeln!(
+        out,
+        "threads     {} with {events} events, {records} records",
+        overview.slots.len()
+    )?;
+    if let Some(ending) = &meta.ending {
+        writeln!(out, "log         {}", size(ending.log_bytes))?;
+        for (name, captured) in [("stdout", ending.stdout), ("stderr", ending.stderr)] {
+            let rest = if captured.complete {
+                ""
+            } else {
+                ", and more that could not be kept"
+            };
+            writeln!(out, "{name}      {} bytes{rest}", captured.bytes)?;
+        }
+    }
+    writeln!(
+        out,
+        "on disk     {}",
+        run.disk_bytes().map_or_else(|_| "?".to_owned(), size)
+    )?;
+    writeln!(
+        out,
+        "executable  {} {}",
+        short(&meta.executable.hash),
+        meta.executable.path
+    )?;
+    for library in &meta.libraries {
+        writeln!(out, "library     {} {}", short(&library.hash), library.path)?;
+    }
+    for (index, slot) in overview.slots.iter().enumerate().take(THREADS_SHOWN) {
+        writeln!(out, "thread {index:<4} {} events, {} records", slot.count, slot.records)?;
+    }
+    if overview.slots.len() > THREADS_SHOWN {
+        writeln!(
+            out,
+            "… and {} more threads (see --json)",
+            overview.slots.len() - THREADS_SHOWN
+        )?;
+    }
+    Ok(())
+}
+
+fn short(hash: &str) -> &str {
+    hash.get(..16).unwrap_or(hash)
+}
+
+pub fn remove(arguments: &RemoveArguments) -> Ended {
+    let store = Store::from_environment()?;
+    let runs = if arguments.all {
+        store.list()?
+    } else {
+        // All names are looked up before anything is deleted.
+        arguments
+            .runs
+            .iter()
+            .map(|name| store.open(Some(name)))
+            .collect::<Result<Vec<_>, _>>()?
+    };
+    let (mut removed, mut first_failure) = (Vec::new(), None);
+    for run in runs {
+        match store.remove(&run) {
+            Ok(()) => removed.push(run.name()),
+            Err(error) => {
+                let failure = Failure::from(error);
+                say(format_args!("{}", failure.sentence));
+                first_failure.get_or_insert(failure.status);
+            }
+        }
+    }
+    if arguments.json {
+        print_json(&json!(removed))?;
+    } else {
+        removed.iter().for_each(|name| say(format_args!("removed {name}")));
+    }
+    Ok(first_failure.unwrap_or(0))
+}

@@ -1,0 +1,174 @@
+//! `refrain cc` and `refrain c++`: clang with our pass and our runtime, for use as CC and CXX.
+//!
+//! Arguments go to clang as they came; we only look at them to decide what to add. That decision is [`plan`], a
+//! function of its arguments, so that it can be tested without running anything.
+//!
+//! | the command line asks for            | added                                                        |
+//! |--------------------------------------|--------------------------------------------------------------|
+//! | information (`--version`, no inputs) | nothing                                                      |
+//! | preprocessing, syntax                | the definitions that compiling would add                     |
+//! | objects, assembly, bitcode           | the pass, line numbers                                       |
+//! | a program or a shared library        | the same, and the runtime before all other libraries         |
+mod arguments;
+
+use arguments::Goal;
+use arguments::Request;
+use std::env;
+use std::ffi::OsStr;
+use std::ffi::OsString;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Usage errors, like everywhere in `refrain`.
+const EXIT_USAGE: i32 = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    C,
+    Cxx,
+}
+
+/// What the driver works with.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    pub clang: OsString,
+    pub clangxx: OsString,
+    /// The LLVM pass.
+    pub pass: PathBuf,
+    /// The directory with the runtime, which becomes a run path of what is linked.
+    pub runtime_directory: PathBuf,
+}
+
+impl Toolchain {
+    /// The pass and the runtime lie beside this executable; `REFRAIN_CC` and `REFRAIN_CXX` name another clang.
+    pub fn installed() -> Result<Toolchain, String> {
+        let executable = env::current_exe().map_err(|error| format!("cannot find my own executable: {error}"))?;
+        let directory = executable.parent().unwrap_or(Path::new("/")).to_path_buf();
+        let choice = |variable: &str, default: &str| {
+            env::var_os(variable).filter(|value| !value.is_empty()).unwrap_or_else(|| OsString::from(default))
+        };
+        Ok(Toolchain {
+            clang: choice("REFRAIN_CC", "clang-22"),
+            clangxx: choice("REFRAIN_CXX", "clang++-22"),
+            pass: directory.join(crate::PASS_LIBRARY),
+            runtime_directory: directory,
+        })
+    }
+
+    fn compiler(&self, language: Language) -> &OsStr {
+        match language {
+            Language::C => &self.clang,
+            Language::Cxx => &self.clangxx,
+        }
+    }
+}
+
+/// Runs the compiler with our additions. The result is the exit status.
+pub fn main(language: Language, arguments: Vec<OsString>) -> i32 {
+    let result = Toolchain::installed().and_then(|tools| run(&tools, language, &arguments));
+    result.unwrap_or_else(|why| {
+        eprintln!("refrain: {why}");
+        EXIT_USAGE
+    })
+}
+
+/// The same with a given toolchain; the error is a sentence for the user.
+pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Result<i32, String> {
+    let planned = plan(tools, language, arguments)?;
+    let compiler = tools.compiler(language);
+    let status = Command::new(compiler).args(planned).status().map_err(|error| {
+        format!(
+            "cannot start {}: {error}. Install it with `apt-get install clang-22 lld-22`, or name another clang 22 in {}",
+            compiler.display(),
+            match language {
+                Language::C => "REFRAIN_CC",
+                Language::Cxx => "REFRAIN_CXX",
+            }
+        )
+    })?;
+    // A compiler that died by a signal has no code; make sees a failure either way.
+    Ok(status.code().unwrap_or(1))
+}
+
+/// The arguments for clang, or why there are none.
+pub fn plan(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
+    let request = Request::parse(language, arguments)?;
+    request.refuse_unsupported()?;
+    let definitions = definitions(&request);
+    let (before, after) = match request.goal {
+        Goal::Information => (Vec::new(), Vec::new()),
+        Goal::Preprocess => (definitions, Vec::new()),
+        Goal::Compile => (definitions, compile_options(tools, &request)?),
+        Goal::Link => {
+            let mut before = link_options(tools)?;
+            before.extend(definitions);
+            (before, compile_options(tools, &request)?)
+        }
+        // A relocatable object is linked again later, by us or by someone else.
+        Goal::LinkRelocatable => (definitions, compile_options(tools, &request)?),
+    };
+    // What follows a lone "--" is a file name, whatever it looks like.
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let mut planned = before;
+    planned.extend_from_slice(&arguments[..end]);
+    planned.extend(after);
+    planned.extend_from_slice(&arguments[end..]);
+    Ok(planned)
+}
+
+/// Without this the member functions of std::string and the streams are taken from libstdc++.so, where nobody observes
+/// them; with it they are instantiated, and instrumented, in the program.
+fn definitions(request: &Request) -> Vec<OsString> {
+    if request.has_cxx_input { vec!["-D_GLIBCXX_EXTERN_TEMPLATE=0".into()] } else { Vec::new() }
+}
+
+fn compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>, String> {
+    require(&tools.pass, "the compiler pass")?;
+    let mut plugin = OsString::from("-fpass-plugin=");
+    plugin.push(&tools.pass);
+    // Between these two, clang does not complain about options that the inputs at hand have no use for.
+    let mut options: Vec<OsString> = vec!["--start-no-unused-arguments".into(), plugin];
+    if !request.has_debug_lines {
+        options.push("-gline-tables-only".into());
+    }
+    if request.is_fortified {
+        // Fortified string functions go past the wrappers that observe them.
+        options.push("-U_FORTIFY_SOURCE".into());
+    }
+    options.push("--end-no-unused-arguments".into());
+    Ok(options)
+}
+
+/// The runtime comes first, so that its functions are found before those of libc and libpthread.
+fn link_options(tools: &Toolchain) -> Result<Vec<OsString>, String> {
+    let library = tools.runtime_directory.join(runtime_abi::RUNTIME_LIBRARY);
+    require(&library, "the runtime")?;
+    let with = |prefix: &str| {
+        let mut option = OsString::from(prefix);
+        option.push(&tools.runtime_directory);
+        option
+    };
+    Ok(vec![
+        "-Wl,--push-state,--no-as-needed".into(),
+        with("-L"),
+        "-lrefrain_runtime".into(),
+        "-Wl,--pop-state".into(),
+        // Not with -Wl, which would cut the path at a comma.
+        "-Xlinker".into(),
+        "-rpath".into(),
+        "-Xlinker".into(),
+        with(""),
+    ])
+}
+
+fn require(file: &Path, what: &str) -> Result<(), String> {
+    if file.exists() {
+        return Ok(());
+    }
+    Err(format!("{what} is missing: there is no {}. Build it with `cargo build --release`", file.display()))
+}
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

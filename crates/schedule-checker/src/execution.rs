@@ -1,0 +1,78 @@
+//! Lets the gates run, without a program behind them.
+use crate::Rejection;
+use crate::Waiting;
+use run_model::Gate;
+use run_model::Point;
+use run_model::Schedule;
+use run_model::ThreadIndex;
+use std::collections::BTreeMap;
+
+/// One execution that the gates allow.
+pub(crate) struct Execution {
+    /// Gates in the order in which they were passed: thread, index of the gate.
+    pub(crate) passed: Vec<(usize, usize)>,
+    /// For each thread and gate, its place in `passed`.
+    pub(crate) place: Vec<Vec<usize>>,
+}
+
+/// How far a thread comes without passing its gate `next`.
+pub(crate) fn reach(gates: &[Gate], next: usize, events: u64) -> u64 {
+    gates.get(next).map_or(events, |gate| gate.record.event.min(events))
+}
+
+pub(crate) fn execute(schedule: &Schedule) -> Result<Execution, Rejection> {
+    let threads = &schedule.threads;
+    let mut execution = Execution {
+        passed: Vec::new(),
+        place: threads.iter().map(|t| Vec::with_capacity(t.gates.len())).collect(),
+    };
+    let mut reached: Vec<u64> = threads.iter().map(|t| reach(&t.gates, 0, t.events)).collect();
+    // Who sleeps until a thread has reached how much.
+    let mut sleepers: Vec<BTreeMap<(u64, usize), ()>> = vec![BTreeMap::new(); threads.len()];
+    let mut runnable: Vec<usize> = (0..threads.len()).rev().collect();
+    while let Some(thread) = runnable.pop() {
+        while let Some(gate) = threads[thread].gates.get(execution.place[thread].len()) {
+            if let Some(wait) = closed(&gate.waits, &reached) {
+                sleepers[wait.thread.0 as usize].insert((wait.count, thread), ());
+                break;
+            }
+            execution.place[thread].push(execution.passed.len());
+            execution.passed.push((thread, execution.place[thread].len() - 1));
+            reached[thread] = reach(
+                &threads[thread].gates,
+                execution.place[thread].len(),
+                threads[thread].events,
+            );
+            while let Some(entry) = sleepers[thread].first_entry().filter(|e| e.key().0 <= reached[thread]) {
+                runnable.push(entry.remove_entry().0.1);
+            }
+        }
+    }
+    let waiting: Vec<Waiting> = threads
+        .iter()
+        .enumerate()
+        .filter_map(|(index, thread)| {
+            let gate = thread.gates.get(execution.place[index].len())?;
+            let wait = closed(&gate.waits, &reached)?;
+            let reached = reached[wait.thread.0 as usize];
+            Some(Waiting {
+                thread: ThreadIndex(index as u32),
+                event: gate.record.event,
+                wait,
+                reached,
+            })
+        })
+        .collect();
+    if waiting.is_empty() {
+        Ok(execution)
+    } else {
+        Err(Rejection::Stuck { waiting })
+    }
+}
+
+fn closed(waits: &[Point], reached: &[u64]) -> Option<Point> {
+    waits
+        .iter()
+        .find(|wait| reached[wait.thread.0 as usize] < wait.count)
+        .copied()
+}

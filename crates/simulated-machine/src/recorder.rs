@@ -1,0 +1,357 @@
+//! The recording protocol: what is logged about each event, and what the machine remembers for it.
+//!
+//! The same words and moves as in the runtime (`crates/runtime/src/access/README.md`), one event at a time.
+use crate::memory::CELL_BYTES;
+use crate::memory::CHUNK_BYTES;
+use run_model::Access;
+use run_model::Kind;
+use run_model::MAX_SOURCES;
+use run_model::Op;
+use run_model::Point;
+use run_model::Record;
+use run_model::SiteId;
+use run_model::ThreadIndex;
+use std::collections::BTreeMap;
+
+/// Where ghost objects live; no memory is there.
+const MUTEXES: u64 = 0x5500_0000_0000;
+
+/// What may differ between recorders.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// A chunk that has changed hands more often is split into contended cells.
+    pub moves_before_split: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Reads,
+    Writes,
+    /// One atomic read-modify-write.
+    Both,
+}
+
+/// Who may access a chunk without a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Untouched,
+    Exclusive(usize),
+    /// Everyone who has seen this epoch may read.
+    Shared(i64),
+    Split,
+}
+
+/// The last user of a cell or ghost object.
+#[derive(Clone, Copy)]
+struct User {
+    point: Point,
+    wrote: bool,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct ThreadState {
+    pub(crate) records: Vec<Record>,
+    /// Events completed.
+    pub(crate) count: u64,
+    seen: i64,
+    pub(crate) running: bool,
+}
+
+pub(crate) struct Recorder {
+    tuning: Tuning,
+    pub(crate) threads: Vec<ThreadState>,
+    words: BTreeMap<u64, Word>,
+    moves: BTreeMap<u64, u32>,
+    users: BTreeMap<u64, User>,
+    epoch: i64,
+}
+
+impl Recorder {
+    pub(crate) fn new(threads: usize, tuning: Tuning) -> Recorder {
+        Recorder {
+            tuning,
+            threads: vec![ThreadState::default(); threads],
+            words: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            users: BTreeMap::new(),
+            epoch: 0,
+        }
+    }
+
+    /// An access of one event, to be done now.
+    pub(crate) fn access(&mut self, me: usize, address: u64, bytes: u64, reach: Reach, atomic: bool) {
+        for chunk in (address / CHUNK_BYTES..(address + bytes).div_ceil(CHUNK_BYTES)).map(|c| c * CHUNK_BYTES) {
+            if atomic {
+                self.split(me, chunk);
+            } else {
+                self.acquire(me, chunk, reach);
+            }
+        }
+        let end = address + bytes;
+        let first = address / CELL_BYTES * CELL_BYTES;
+        for cell in (first..end).step_by(CELL_BYTES as usize) {
+            if self.word(cell / CHUNK_BYTES * CHUNK_BYTES) == Word::Split {
+                let covered = end.min(cell + CELL_BYTES) - address.max(cell);
+                self.use_cell(me, cell, covered, reach);
+            }
+        }
+    }
+
+    /// Whose window would have to close before `me` may do this access? A thread stopped inside an event on memory that
+    /// it owns, or reads, keeps everyone else away.
+    pub(crate) fn is_held_by(&self, me: usize, stopped: usize, address: u64, bytes: u64, reach: Reach) -> bool {
+        let mut chunks = (address / CHUNK_BYTES..(address + bytes).div_ceil(CHUNK_BYTES)).map(|c| c * CHUNK_BYTES);
+        chunks.any(|chunk| match self.word(chunk) {
+            Word::Exclusive(owner) => owner == stopped && owner != me,
+            Word::Shared(epoch) => reach != Reach::Reads && self.threads[stopped].seen >= epoch,
+            Word::Untouched | Word::Split => false,
+        })
+    }
+
+    /// An operation on a lock that is held now.
+    pub(crate) fn touch(&mut self, me: usize, op: Op, mutex: u64) {
+        let object = MUTEXES + mutex * CELL_BYTES;
+        if let Some(user) = self
+            .users
+            .get(&object)
+            .copied()
+            .filter(|user| user.point.thread.0 as usize != me)
+        {
+            let record = Record {
+                kind: Kind::Sync,
+                op,
+                object,
+                sources: vec![user.point],
+                ..Record::default()
+            };
+            self.log(me, record);
+        }
+        self.users.insert(
+            object,
+            User {
+                point: self.point_after(me),
+                wrote: true,
+            },
+        );
+    }
+
+    pub(crate) fn spawn(&mut self, me: usize, child: u32) {
+        self.log(
+            me,
+            Record {
+                kind: Kind::Spawn,
+                value: i64::from(child),
+                ..Record::default()
+            },
+        );
+    }
+
+    pub(crate) fn start(&mut self, me: usize, created: Option<Point>) {
+        self.threads[me].running = true;
+        let sources = created.into_iter().collect();
+        self.log(
+            me,
+            Record {
+                kind: Kind::Start,
+                sources,
+                ..Record::default()
+            },
+        );
+    }
+
+    pub(crate) fn exit(&mut self, me: usize) {
+        self.create_epoch(me, Kind::Exit, 0, vec![]);
+        self.threads[me].running = false;
+    }
+
+    pub(crate) fn join(&mut self, me: usize, child: u32) {
+        let sources = vec![self.point(child as usize)];
+        let (kind, op) = (Kind::Sync, Op::Join);
+        self.log(
+            me,
+            Record {
+                kind,
+                op,
+                value: i64::from(child),
+                sources,
+                ..Record::default()
+            },
+        );
+    }
+
+    pub(crate) fn complete(&mut self, me: usize) {
+        self.threads[me].count += 1;
+    }
+
+    fn word(&self, chunk: u64) -> Word {
+        self.words.get(&chunk).copied().unwrap_or(Word::Untouched)
+    }
+
+    fn point(&self, thread: usize) -> Point {
+        Point {
+            thread: ThreadIndex(thread as u32),
+            count: self.threads[thread].count,
+        }
+    }
+
+    pub(crate) fn point_after(&self, thread: usize) -> Point {
+        Point {
+            thread: ThreadIndex(thread as u32),
+            count: self.threads[thread].count + 1,
+        }
+    }
+
+    fn log(&mut self, me: usize, record: Record) {
+        let event = self.threads[me].count;
+        let site = SiteId(1 + (me as u32) * 100 + event as u32 % 100);
+        self.threads[me].records.push(Record { event, site, ..record });
+    }
+
+    fn acquire(&mut self, me: usize, chunk: u64, reach: Reach) {
+        match self.word(chunk) {
+            Word::Split => {}
+            Word::Untouched => _ = self.words.insert(chunk, Word::Exclusive(me)),
+            Word::Exclusive(owner) if owner == me => {}
+            Word::Exclusive(owner) => {
+                if self.has_moved_too_often(chunk) {
+                    self.take(me, chunk, vec![self.point(owner)]);
+                    self.finish_split(me, chunk, true);
+                } else if reach == Reach::Reads {
+                    let epoch = self.create_epoch(me, Kind::Share, chunk, vec![self.point(owner)]);
+                    self.words.insert(chunk, Word::Shared(epoch));
+                } else {
+                    self.take(me, chunk, vec![self.point(owner)]);
+                    self.words.insert(chunk, Word::Exclusive(me));
+                }
+            }
+            Word::Shared(epoch) if reach == Reach::Reads => {
+                if self.threads[me].seen < epoch {
+                    self.see_epochs(me);
+                }
+            }
+            Word::Shared(epoch) => {
+                self.take_from_readers(me, chunk, epoch);
+                if self.has_moved_too_often(chunk) {
+                    self.finish_split(me, chunk, true);
+                } else {
+                    self.words.insert(chunk, Word::Exclusive(me));
+                }
+            }
+        }
+    }
+
+    /// Atomics work on cells only.
+    fn split(&mut self, me: usize, chunk: u64) {
+        let word = self.word(chunk);
+        match word {
+            Word::Split => return,
+            Word::Exclusive(owner) if owner != me => self.take(me, chunk, vec![self.point(owner)]),
+            Word::Shared(epoch) => self.take_from_readers(me, chunk, epoch),
+            Word::Exclusive(_) | Word::Untouched => {}
+        }
+        self.finish_split(me, chunk, word != Word::Untouched);
+    }
+
+    /// The cells begin as if this event had used them all, or untouched.
+    fn finish_split(&mut self, me: usize, chunk: u64, used: bool) {
+        self.words.insert(chunk, Word::Split);
+        if used {
+            let point = self.point_after(me);
+            for cell in (chunk..chunk + CHUNK_BYTES).step_by(CELL_BYTES as usize) {
+                self.users.insert(cell, User { point, wrote: true });
+            }
+        }
+    }
+
+    fn has_moved_too_often(&mut self, chunk: u64) -> bool {
+        let moves = self.moves.entry(chunk).or_default();
+        *moves += 1;
+        *moves > self.tuning.moves_before_split
+    }
+
+    fn take(&mut self, me: usize, chunk: u64, sources: Vec<Point>) {
+        self.log(
+            me,
+            Record {
+                kind: Kind::Take,
+                object: chunk,
+                sources,
+                ..Record::default()
+            },
+        );
+    }
+
+    fn take_from_readers(&mut self, me: usize, chunk: u64, epoch: i64) {
+        // Orders this event after all threads that have ended, and after the creator of the epoch.
+        self.see_epochs(me);
+        let readers = (0..self.threads.len())
+            .filter(|other| *other != me && self.threads[*other].running && self.threads[*other].seen >= epoch);
+        let sources: Vec<Point> = readers.map(|reader| self.point(reader)).collect();
+        for part in sources.chunks(MAX_SOURCES) {
+            self.take(me, chunk, part.to_vec());
+        }
+    }
+
+    fn see_epochs(&mut self, me: usize) {
+        if self.threads[me].seen < self.epoch {
+            self.log(
+                me,
+                Record {
+                    kind: Kind::Seen,
+                    value: self.epoch,
+                    ..Record::default()
+                },
+            );
+            self.threads[me].seen = self.epoch;
+        }
+    }
+
+    fn create_epoch(&mut self, me: usize, kind: Kind, object: u64, sources: Vec<Point>) -> i64 {
+        self.epoch += 1;
+        self.log(
+            me,
+            Record {
+                kind,
+                object,
+                value: self.epoch,
+                sources,
+                ..Record::default()
+            },
+        );
+        self.threads[me].seen = self.epoch;
+        self.epoch
+    }
+
+    fn use_cell(&mut self, me: usize, cell: u64, covered: u64, reach: Reach) {
+        let previous = self.users.get(&cell).copied();
+        let other = previous.filter(|user| user.point.thread.0 as usize != me);
+        if let Some(user) = other {
+            let flags = match reach {
+                Reach::Reads => Access::READS,
+                Reach::Writes if covered == CELL_BYTES => Access::WRITES,
+                Reach::Writes => Access::READS | Access::WRITES,
+                Reach::Both => Access::READS | Access::WRITES | Access::ATOMIC,
+            };
+            let access = Access(flags | if user.wrote { Access::PREVIOUS_WROTE } else { 0 });
+            let (kind, sources) = (Kind::Run, vec![user.point]);
+            self.log(
+                me,
+                Record {
+                    kind,
+                    access,
+                    object: cell,
+                    sources,
+                    ..Record::default()
+                },
+            );
+        }
+        let went_on = previous.filter(|_| other.is_none()).is_some_and(|user| user.wrote);
+        self.users.insert(
+            cell,
+            User {
+                point: self.point_after(me),
+                wrote: reach != Reach::Reads || went_on,
+            },
+        );
+    }
+}

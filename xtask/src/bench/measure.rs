@@ -1,0 +1,113 @@
+//! One run of one program: processor time, wall time, memory, and what it printed.
+#![allow(unsafe_code, reason = "wait4 is the only way to the resource usage of one child")]
+
+use crate::command::Failure;
+use crate::refrain;
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Instant;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    pub cpu_s: f64,
+    pub wall_s: f64,
+    pub memory_bytes: f64,
+    /// 0 where nothing was logged.
+    pub log_bytes: f64,
+}
+
+/// A program by itself.
+pub fn plain(program: &Path) -> Result<(Sample, Vec<u8>), Failure> {
+    let started = Instant::now();
+    let mut child = Command::new(program)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut output = Vec::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_end(&mut output)?;
+    }
+    let (mut status, process) = (0, child.id() as libc::pid_t);
+    // SAFETY: `process` is our child and nobody else waits for it; both structures are plain old data of our own.
+    let (waited, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(process, &mut status, 0, &mut usage), usage)
+    };
+    if waited != process || status != 0 {
+        return Err(Failure::new(format!(
+            "{} failed (wait status {status})",
+            program.display()
+        )));
+    }
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    let sample = Sample {
+        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        wall_s: started.elapsed().as_secs_f64(),
+        // Linux counts in kilobytes.
+        memory_bytes: usage.ru_maxrss as f64 * 1024.0,
+        log_bytes: 0.0,
+    };
+    Ok((sample, output))
+}
+
+/// A recording; the figures are those of the program, which refrain keeps in the run.
+pub fn recorded(program: &Path, scope: &str, run: &Path) -> Result<(Sample, Vec<u8>), Failure> {
+    if run.exists() {
+        fs::remove_dir_all(run)?;
+    }
+    let mut command = Command::new(refrain());
+    command
+        .args(["record", "--scope", scope, "-o"])
+        .arg(run)
+        .arg("--")
+        .arg(program);
+    let output = command
+        .stdin(Stdio::null())
+        .env("REFRAIN_DIR", run.with_extension("store"))
+        .output()?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::new(format!(
+            "recording {} at scope {scope} failed: {words}",
+            program.display()
+        )));
+    }
+    let meta: Value = json(&fs::read(run.join("run.json"))?)?;
+    let number = |name: &str| meta["ending"][name].as_f64().unwrap_or(f64::NAN);
+    let sample = Sample {
+        cpu_s: number("cpu_ms") / 1000.0,
+        wall_s: number("duration_ms") / 1000.0,
+        memory_bytes: number("memory_bytes"),
+        log_bytes: number("log_bytes"),
+    };
+    Ok((sample, output.stdout))
+}
+
+/// A replay of the run; only its wall time is known.
+pub fn replayed(run: &Path) -> Result<(Sample, Vec<u8>), Failure> {
+    let mut command = Command::new(refrain());
+    command.args(["replay", "--json"]).arg(run);
+    let output = command
+        .stdin(Stdio::null())
+        .env("REFRAIN_DIR", run.with_extension("store"))
+        .output()?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stdout).into_owned();
+        return Err(Failure::new(format!("replaying {} failed: {words}", run.display())));
+    }
+    let elapsed_ms = json(&output.stdout)?["elapsed_ms"].as_f64().unwrap_or(f64::NAN);
+    let sample = Sample {
+        wall_s: elapsed_ms / 1000.0,
+        ..Sample::default()
+    };
+    // The replay compared its output with the recorded one, which is in the run.
+    Ok((sample, fs::read(run.join("stdout"))?))
+}
+
+fn json(bytes: &[u8]) -> Result<Value, Failure> {
+    serde_json::from_slice(bytes).map_err(|e| Failure::new(format!("refrain wrote malformed JSON: {e}")))
+}

@@ -1,0 +1,119 @@
+//! Samples to a Markdown table, and into the page that shows it.
+use super::Guest;
+use super::Samples;
+use super::Variant;
+use super::measure::Sample;
+use crate::command::Failure;
+use std::fs;
+use std::path::Path;
+
+const BEGIN: &str = "<!-- bench record: begin -->";
+const END: &str = "<!-- bench record: end -->";
+
+/// Ratios to the native run of the same repetition; the median over the repetitions.
+pub fn table(guests: &[Guest], results: &[Samples]) -> String {
+    let mut lines = vec![
+        "| guest | kind | native CPU | TSan | memory | sync | replay (wall) | log | memory use |".to_owned(),
+        "|---|---|---|---|---|---|---|---|---|".to_owned(),
+    ];
+    let mut columns: [Vec<f64>; 4] = Default::default();
+    for (guest, samples) in guests.iter().zip(results) {
+        let cpu = |variant| ratio(samples, variant, |sample| sample.cpu_s);
+        let ratios = [
+            cpu(Variant::Tsan),
+            cpu(Variant::Memory),
+            cpu(Variant::Sync),
+            ratio(samples, Variant::Replay, |sample| sample.wall_s),
+        ];
+        columns
+            .iter_mut()
+            .zip(ratios)
+            .for_each(|(column, ratio)| column.push(ratio));
+        let native = median(of(samples, Variant::Native).iter().map(|sample| sample.cpu_s));
+        let rate = median(
+            of(samples, Variant::Memory)
+                .iter()
+                .map(|s| s.log_bytes / s.wall_s.max(0.001)),
+        );
+        let memory = ratio(samples, Variant::Memory, |sample| sample.memory_bytes);
+        let [tsan, recorded, sync, replay] = ratios;
+        lines.push(format!(
+            "| {} | {} | {native:.2} s | {tsan:.2}× | {recorded:.2}× | {sync:.2}× | {replay:.2}× | {} | {memory:.1}× |",
+            guest.name,
+            guest.kind,
+            per_second(rate)
+        ));
+    }
+    let [tsan, recorded, sync, replay] = columns.map(geometric_mean);
+    lines.push(format!(
+        "| **geometric mean** | | | **{tsan:.2}×** | **{recorded:.2}×** | **{sync:.2}×** | **{replay:.2}×** | | |"
+    ));
+    if recorded > 1.0 {
+        let cheaper = (tsan - 1.0) / (recorded - 1.0);
+        lines.push(format!(
+            "\nAdded time at scope memory is {cheaper:.1} times less than ThreadSanitizer's."
+        ));
+    }
+    lines.join("\n")
+}
+
+fn of(samples: &Samples, variant: Variant) -> &[Sample] {
+    samples.get(&variant).map_or(&[], Vec::as_slice)
+}
+
+fn ratio(samples: &Samples, variant: Variant, figure: impl Fn(&Sample) -> f64) -> f64 {
+    let pairs = of(samples, variant).iter().zip(of(samples, Variant::Native));
+    median(pairs.map(|(sample, native)| figure(sample) / figure(native)))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => values[n / 2],
+        n => (values[n / 2 - 1] + values[n / 2]) / 2.0,
+    }
+}
+
+fn geometric_mean(values: Vec<f64>) -> f64 {
+    let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
+    (logarithms / values.len() as f64).exp()
+}
+
+fn per_second(bytes: f64) -> String {
+    if bytes >= 1e6 {
+        format!("{:.1} MB/s", bytes / 1e6)
+    } else {
+        format!("{:.1} kB/s", bytes / 1e3)
+    }
+}
+
+/// Puts the table between the markers of the page, which is created if need be.
+pub fn write(page: &Path, command: &str, table: &str) -> Result<(), Failure> {
+    let text = match fs::read_to_string(page) {
+        Ok(text) => text,
+        Err(_) => format!("# Benchmarks\n\n{BEGIN}\n{END}\n"),
+    };
+    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
+        return Err(Failure::new(format!(
+            "{} has no lines '{BEGIN}' and '{END}'",
+            page.display()
+        )));
+    };
+    let section = format!("{BEGIN}\n`{command}`\n\n{table}\n");
+    let text = format!("{}{section}{}", &text[..begin], &text[end..]);
+    Ok(fs::write(page, text)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_means() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
+        assert!((geometric_mean(vec![1.0, 4.0]) - 2.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,100 @@
+//! Who may depend on whom. Dependencies point inward: cli → edge → core → run-model.
+use crate::command::Cargo;
+use crate::command::Failure;
+use crate::command::Run;
+use serde_json::Value;
+
+/// Our crates that each of our crates may use, and whether it may use anything from outside.
+const ALLOWED: [(&str, &[&str], Outside); 12] = [
+    // Core: values in, values out.
+    ("run-model", &[], Outside::Nothing),
+    ("runtime-abi", &[], Outside::Nothing),
+    ("log-format", &["run-model", "runtime-abi"], Outside::Nothing),
+    ("constraint-solver", &["run-model"], Outside::Nothing),
+    // The judge never sees the solver it judges.
+    ("schedule-checker", &["run-model"], Outside::Nothing),
+    // Edge: touches the world.
+    ("instrumentor", &["run-model", "runtime-abi"], Outside::Anything),
+    (
+        "refrain-runtime",
+        &["run-model", "runtime-abi", "log-format"],
+        Outside::Only("libc"),
+    ),
+    ("run-store", &["run-model", "runtime-abi"], Outside::Anything),
+    (
+        "replayer",
+        &[
+            "run-model",
+            "runtime-abi",
+            "log-format",
+            "constraint-solver",
+            "schedule-checker",
+            "instrumentor",
+            "run-store",
+        ],
+        Outside::Anything,
+    ),
+    (
+        "cli",
+        &["run-model", "log-format", "instrumentor", "run-store", "replayer"],
+        Outside::Anything,
+    ),
+    // Tests only.
+    (
+        "simulated-machine",
+        &[
+            "run-model",
+            "runtime-abi",
+            "log-format",
+            "constraint-solver",
+            "schedule-checker",
+        ],
+        Outside::Anything,
+    ),
+    ("xtask", &[], Outside::Anything),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outside {
+    Nothing,
+    Only(&'static str),
+    Anything,
+}
+
+pub fn check() -> Result<(), Failure> {
+    let json = Cargo::new("metadata")
+        .args(["--no-deps", "--format-version", "1"])
+        .output()?;
+    let metadata: Value = serde_json::from_str(&json).map_err(|e| Failure::new(format!("cargo metadata: {e}")))?;
+    let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
+    let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let ours: Vec<String> = packages.iter().map(name).collect();
+    let mut violations = Vec::new();
+    for package in packages {
+        let package_name = name(package);
+        // Crates that are not in the table (the guest suite) may use anything.
+        let Some((_, allowed, outside)) = ALLOWED.iter().find(|(known, ..)| *known == package_name) else {
+            continue;
+        };
+        for dependency in package["dependencies"].as_array().map_or(&[][..], Vec::as_slice) {
+            let dependency_name = name(dependency);
+            // Tests and build scripts may look anywhere; what is shipped may not.
+            if !dependency["kind"].is_null() {
+                continue;
+            }
+            let is_fine = if ours.contains(&dependency_name) {
+                allowed.contains(&dependency_name.as_str())
+            } else {
+                *outside == Outside::Anything || matches!(outside, Outside::Only(only) if *only == dependency_name)
+            };
+            if !is_fine {
+                violations.push(format!("{package_name} must not depend on {dependency_name}"));
+            }
+        }
+    }
+    if violations.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(violations.join("\n  ")))
+    }
+}

@@ -1,0 +1,123 @@
+//! Everyday commands of this repository: `cargo xtask <command>`.
+//!
+//! Needs nothing but Rust: `setup` installs the rest. Everything built goes to `target/`.
+mod bench;
+mod command;
+mod demo;
+mod layering;
+mod setup;
+mod tidy;
+
+use command::Cargo;
+use command::Failure;
+use command::Run;
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  setup                 install what is missing: clang 22, LLVM 22, lld, gdb, cmake, make (Debian packages)
+  build                 build everything optimised: target/release/refrain with runtime and compiler pass beside it
+  demo                  build, catch a real heisenbug, replay it 100 times
+  check                 format, lints, tidiness, who may depend on whom
+  test                  setup, build, and all tests; what CI runs
+  guests [NAME]         the guest programs alone, or those whose name contains NAME
+  fuzz [CASES]          property tests of decoders, solver and recorder with many cases (default 20000)
+  bench record [OPTION] what recording costs, against native code and ThreadSanitizer
+        --guests A,B      only these (then docs/benchmarks.md is left alone)
+        --repetitions N   runs of each variant, interleaved (default 5)
+        --no-write        print the table, leave docs/benchmarks.md alone";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ended = match words.as_slice() {
+        ["setup"] => setup::setup(),
+        ["build"] => build(),
+        ["demo"] => setup::setup().and_then(|()| build()).and_then(|()| demo::demo()),
+        ["check"] => check(),
+        ["test"] => test(),
+        ["guests"] => guests(None),
+        ["guests", name] => guests(Some(name)),
+        ["fuzz"] => fuzz("20000"),
+        ["fuzz", cases] => fuzz(cases),
+        ["bench", "record", options @ ..] => bench::record(options),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The top of the repository: this crate's parent, wherever cargo was called from.
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or_else(|| here.clone(), PathBuf::from)
+}
+
+/// Where cargo puts what it builds.
+pub fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// The optimised `refrain`, built by `build`.
+pub fn refrain() -> PathBuf {
+    target().join("release/refrain")
+}
+
+fn build() -> Result<(), Failure> {
+    Cargo::new("build")
+        .args(["--release", "--workspace", "--exclude", "xtask"])
+        .run()
+}
+
+fn check() -> Result<(), Failure> {
+    tidy::tidy()?;
+    layering::check()?;
+    Cargo::new("fmt").args(["--all", "--check"]).run()?;
+    Cargo::new("clippy")
+        .args(["--workspace", "--all-targets", "--", "-D", "warnings"])
+        .run()
+}
+
+fn test() -> Result<(), Failure> {
+    setup::setup()?;
+    build()?;
+    tidy::tidy()?;
+    layering::check()?;
+    // Optimised, because guests are run hundreds of times; one profile, so that nothing is built twice.
+    Cargo::new("test")
+        .args(["--release", "--workspace"])
+        .env("REFRAIN", refrain())
+        .run()
+}
+
+fn guests(name: Option<&str>) -> Result<(), Failure> {
+    build()?;
+    Cargo::new("test")
+        .args(["--release", "--package", "suite", "--"])
+        .args(name)
+        .env("REFRAIN", refrain())
+        .run()
+}
+
+/// The toolchain is stable Rust, which has no coverage-guided fuzzer; proptest with many cases does the same work.
+fn fuzz(cases: &str) -> Result<(), Failure> {
+    if cases.parse::<u32>().is_err() {
+        return Err(Failure::new(format!("'{cases}' is not a number of cases")));
+    }
+    Cargo::new("test")
+        .args(["--release", "--package", "log-format", "--package", "constraint-solver"])
+        .args(["--package", "schedule-checker", "--package", "simulated-machine"])
+        .env("PROPTEST_CASES", cases)
+        .run()
+}
