@@ -36,7 +36,10 @@ impl Extents {
             if log.torn {
                 let last = log.records.last().map_or(0, |record| record.event);
                 extents.events[thread] = extents.events[thread].min(last);
-            } else if sources[thread].iter().any(|source| source.count == log.events + 1) {
+            } else if sources[thread]
+                .iter()
+                .any(|source| Some(source.count) == log.events.checked_add(1))
+            {
                 extents.events[thread] += 1;
                 extents.in_flight += 1;
             }

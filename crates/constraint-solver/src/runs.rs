@@ -8,6 +8,7 @@ use run_model::Kind;
 use run_model::Logs;
 use run_model::Point;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// A maximal sequence of accesses to one cell by one thread, with none by another between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,13 @@ struct Link {
     successor: Option<usize>,
 }
 
+/// The cells some of whose changes of hands have no record (`Access::AFTER_HIDDEN`).
+pub(crate) fn hidden_cells(logs: &Logs) -> BTreeSet<u64> {
+    let records = logs.threads.iter().flat_map(|log| &log.records);
+    let hidden = records.filter(|r| r.kind == Kind::Run && r.access.after_hidden());
+    hidden.map(|r| r.object).collect()
+}
+
 pub(crate) fn lives(logs: &Logs, extents: &Extents) -> Vec<Life> {
     let mut cells: BTreeMap<u64, Vec<Link>> = BTreeMap::new();
     for (thread, log) in logs.threads.iter().enumerate() {
@@ -60,6 +68,8 @@ pub(crate) fn lives(logs: &Logs, extents: &Extents) -> Vec<Life> {
     }
     cells
         .into_values()
+        // Where changes of hands have no record, the runs are not all known: the records bind as they stand.
+        .filter(|links| !links.iter().any(|link| link.access.after_hidden()))
         .flat_map(|links| lives_of_cell(links, &extents.events))
         .collect()
 }

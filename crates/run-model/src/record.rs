@@ -191,7 +191,7 @@ impl Access {
     pub const PREVIOUS_WROTE: u8 = 4;
     /// The first access is one atomic read-modify-write.
     pub const ATOMIC: u8 = 8;
-    /// Some earlier change of hands of this cell has no record, because recorded synchronisation orders it already
+    /// From here on, changes of hands of this cell may have no record, if recorded synchronisation orders them already
     /// (lemma 4.2, found while running). The cell's runs are then not all known, so its records bind as they stand.
     pub const AFTER_HIDDEN: u8 = 16;
 

@@ -68,6 +68,8 @@ pub(crate) fn require(
             cells.entry(record.object).or_default().insert(beginning, entry);
         }
     }
+    // Where some changes of hands have no record there is no whole story; `requirements` asks for each record's source.
+    cells.retain(|_, entries| !entries.values().any(|entry| entry.access.after_hidden()));
     for (cell, entries) in &cells {
         for story in stories(entries, schedule) {
             require_story(*cell, &story, out)?;

@@ -30,6 +30,7 @@ use run_model::Logs;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
+use std::collections::BTreeSet;
 
 /// Accepts `schedule` if every replay that obeys it reads what was read when `logs` were recorded.
 pub fn check(logs: &Logs, schedule: &Schedule) -> Result<Verdict, Rejection> {
@@ -116,33 +117,28 @@ fn is_damaged(logs: &Logs) -> bool {
         record.sources.iter().any(lost)
     };
     let beyond = |log: &run_model::ThreadLog| log.records.last().is_some_and(|record| record.event > log.events);
-    logs.threads.iter().any(|log| log.torn || beyond(log) || log.records.iter().any(unreachable))
+    logs.threads
+        .iter()
+        .any(|log| log.torn || beyond(log) || log.records.iter().any(unreachable))
 }
 
 /// Did somebody see this thread complete `count` events?
 fn is_seen(logs: &Logs, thread: ThreadIndex, count: u64) -> bool {
-    let mut others = logs
+    let created = |r: &&Record| matches!(r.kind, Kind::Share | Kind::Exit) && r.event.checked_add(1) == Some(count);
+    let own = &logs.threads[thread.0 as usize].records;
+    let epochs: BTreeSet<i64> = own.iter().filter(created).map(|r| r.value).collect();
+    let sees = |record: &Record| match record.kind {
+        Kind::Seen => epochs.contains(&record.value),
+        Kind::Share | Kind::Exit => epochs.contains(&record.value.saturating_sub(1)),
+        _ => false,
+    };
+    let names = |record: &Record| record.sources.iter().any(|s| s.thread == thread && s.count == count);
+    let others = logs
         .threads
         .iter()
         .enumerate()
         .filter(|(other, _)| *other != thread.0 as usize);
-    let created = |record: &Record| matches!(record.kind, Kind::Share | Kind::Exit) && record.event + 1 == count;
-    let epoch = logs.threads[thread.0 as usize]
-        .records
-        .iter()
-        .find(|r| created(r))
-        .map(|r| r.value);
-    others.any(|(_, log)| {
-        log.records.iter().any(|record| {
-            record
-                .sources
-                .iter()
-                .any(|source| source.thread == thread && source.count == count)
-                || match record.kind {
-                    Kind::Seen => epoch == Some(record.value),
-                    Kind::Share | Kind::Exit => epoch.map(|e| e + 1) == Some(record.value),
-                    _ => false,
-                }
-        })
-    })
+    others
+        .flat_map(|(_, log)| &log.records)
+        .any(|record| sees(record) || names(record))
 }

@@ -9,6 +9,7 @@ use run_model::Point;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Before `event` of `thread`, `required` has been reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,8 +35,16 @@ pub(crate) fn requirements(
             records.map(move |record| (ThreadIndex(index as u32), record))
         })
     };
+    // A cell some of whose changes of hands have no record: those that have one bind as they stand.
+    let hidden: BTreeSet<u64> = logs
+        .threads
+        .iter()
+        .flat_map(|log| &log.records)
+        .filter(|r| r.kind == Kind::Run && r.access.after_hidden())
+        .map(|r| r.object)
+        .collect();
     for (thread, record) in replayed() {
-        if record.kind != Kind::Run {
+        if record.kind != Kind::Run || hidden.contains(&record.object) {
             let require = |source: &Point| Requirement {
                 thread,
                 event: record.event,

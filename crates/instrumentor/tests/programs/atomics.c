@@ -1,4 +1,5 @@
-// C11 atomics of every width and operation, on two threads where the result does not depend on their order.
+// C11 atomics of every width and operation, in two threads that run one after the other.
+//# link: -latomic
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>

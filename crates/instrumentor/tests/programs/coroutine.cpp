@@ -1,4 +1,5 @@
 // C++20: coroutines, concepts, ranges, jthread, atomic wait, semaphore, latch, barrier.
+//# counts: vary
 #include <atomic>
 #include <barrier>
 #include <coroutine>

@@ -1,20 +1,14 @@
-// C++: exceptions, virtual calls, templates, containers, lambdas, statics, thread_local, streams, threads.
+// C++ without threads: exceptions, virtual calls, templates, containers, lambdas, statics, thread_local, streams.
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <future>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <numeric>
 #include <optional>
-#include <shared_mutex>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -28,12 +22,6 @@ thread_local int per_thread; static thread_local std::string own = "own";
 template <class T> T &lazily() { static T value{}; return value; }
 [[gnu::noinline]] int dangerous(int k) { Noisy guard("g" + std::to_string(k), live); if (k % 3 == 0) throw std::runtime_error("three " + std::to_string(k)); if (k % 5 == 0) throw k; return k; }
 int careful(int k) noexcept { try { return dangerous(k); } catch (const std::exception &e) { thrown++; return std::string(e.what()).size(); } catch (int v) { thrown += 2; return -v; } }
-struct Queue {
-    std::mutex m; std::condition_variable cv; std::vector<int> items; bool closed = false;
-    void push(int x) { { std::lock_guard l(m); items.push_back(x); } cv.notify_one(); }
-    void close() { std::scoped_lock l(m); closed = true; cv.notify_all(); }
-    std::optional<int> pop() { std::unique_lock l(m); cv.wait(l, [&] { return !items.empty() || closed; }); if (items.empty()) return {}; int x = items.back(); items.pop_back(); return x; }
-};
 int main() {
     std::vector<std::unique_ptr<Shape>> shapes;
     for (int k = 0; k < 10; k++) { if (k % 2) shapes.push_back(std::make_unique<Square>(k)); else shapes.push_back(std::make_unique<Circle>(k)); shapes.back()->id = k; }
@@ -47,21 +35,12 @@ int main() {
     for (std::string w; words >> w; position++) index[w].push_back(position), names[position] = w;
     for (auto &[w, at] : index) { std::cout << w; for (int p : at) std::cout << ' ' << p; std::cout << ';'; }
     std::cout << names.size() << lazily<std::string>().size() << lazily<std::vector<int>>().size() << '\n';
-    Queue queue; std::atomic<long> got{0}; std::shared_mutex rw; long shared_sum = 0;
-    std::vector<std::thread> workers;
-    for (int t = 0; t < 3; t++) workers.emplace_back([&, t] { per_thread = t; own += "x"; while (auto x = queue.pop()) { got += *x; std::unique_lock l(rw); shared_sum += *x; per_thread++; } });
-    for (int k = 1; k <= 100; k++) queue.push(k);
-    queue.close();
-    for (auto &w : workers) w.join();
-    { std::shared_lock l(rw); std::cout << got << ' ' << shared_sum << ' ' << per_thread << own << '\n'; }
-    auto later = std::async(std::launch::async, [] { return dangerous(7) + 1; });
-    std::cout << later.get() << ' ';
-    try { std::async(std::launch::async, [] { return dangerous(9); }).get(); } catch (std::exception &e) { std::cout << e.what() << '\n'; }
     std::variant<int, std::string> v = "text"; std::function<int(int)> f = [&](int x) { return x + sum; };
     std::string text = std::visit([](auto &x) { std::ostringstream o; o << x; return o.str(); }, v);
     std::vector<std::string> sorted{"pear", "apple", text, "fig", std::string(40, 'z')}; std::sort(sorted.begin(), sorted.end());
     for (auto &s : sorted) std::cout << s << ' ';
     std::cout << f(1) << '\n';
-    std::once_flag once; int calls = 0; for (int k = 0; k < 3; k++) std::call_once(once, [&] { calls++; });
-    return calls - 1;
+    per_thread = sum; own += "x";
+    std::cout << per_thread << own << '\n';
+    return 0;
 }

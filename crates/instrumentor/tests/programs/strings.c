@@ -6,7 +6,7 @@
 #include <strings.h>
 char shared[512], other[512]; char *words[] = {"alpha", "beta", "gamma", "delta"};
 size_t (*measure)(const char *) = strlen;
-int n = 5;
+int n = 5; struct { char text[24]; } wide = {"a structure"}, copy_of_wide;
 int main(int argc, char **argv) {
     char mine[64];
     memset(shared, 'x', n * 10); memset(mine, 'y', n); mine[n] = 0; memset(other, 0, sizeof other);
@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
     printf("%d %d %s %s %zu %c\n", strcasecmp(copy, "ALPHA") > 0, strncasecmp(other, "AL", 2), part, mine, measure(copy), *(char *)memchr(other, 'p', 20));
     bzero(shared, n); char *end = stpcpy(shared, copy); end = mempcpy(end, "tail", 5);
     printf("%s %ld %d\n", shared, (long)(end - shared), bcmp(shared, copy, n));
+    copy_of_wide = wide; printf("%s\n", copy_of_wide.text);
     strncpy(mine, argv[0], 0); free(copy); free(part);
     return argc - 1;
 }

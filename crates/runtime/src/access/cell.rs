@@ -94,9 +94,12 @@ pub fn wrote(seen: u64) -> bool {
 #[inline]
 pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64) -> u64 {
     let Some(user) = previous(seen, local.index) else { return seen };
-    if local.knows(user) {
-        return seen | HIDDEN;
+    let known = local.knows(user);
+    if known && seen & HIDDEN != 0 {
+        return seen;
     }
+    // The first change of hands that could go without a record has one, which says that later ones may not.
+    let seen = if known { seen | HIDDEN } else { seen };
     let before = if wrote(seen) { Access::PREVIOUS_WROTE } else { 0 };
     let hidden = if seen & HIDDEN != 0 { Access::AFTER_HIDDEN } else { 0 };
     local.record(Kind::Run, Op::None, flags | before | hidden, address, value, &[user]);
