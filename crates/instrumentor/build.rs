@@ -28,8 +28,10 @@ fn main() {
 
 fn build(out: &Path) -> Result<(), String> {
     let flags = run(Command::new(CONFIG).arg("--cppflags"), CONFIG)?;
-    let flags: Vec<String> =
-        String::from_utf8_lossy(&flags.stdout).split_whitespace().map(|flag| flag.replace("-I", "-isystem")).collect();
+    let flags: Vec<String> = String::from_utf8_lossy(&flags.stdout)
+        .split_whitespace()
+        .map(|flag| flag.replace("-I", "-isystem"))
+        .collect();
     let mut sources: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir("pass").map_err(|e| format!("cannot list pass: {e}"))? {
         let path = entry.map_err(|e| format!("cannot list pass: {e}"))?.path();
@@ -41,26 +43,50 @@ fn build(out: &Path) -> Result<(), String> {
     sources.sort();
     let mut objects = Vec::new();
     // Each file takes a few seconds, nearly all of it for LLVM's headers; as many at a time as cargo allows.
-    let jobs = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1usize).max(1);
+    let jobs = env::var("NUM_JOBS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(1usize)
+        .max(1);
     for batch in sources.chunks(jobs) {
         let results: Vec<Result<PathBuf, String>> = thread::scope(|scope| {
-            let running: Vec<_> = batch.iter().map(|source| scope.spawn(|| compile(source, out, &flags))).collect();
-            running.into_iter().map(|one| one.join().expect("compiling does not panic")).collect()
+            let running: Vec<_> = batch
+                .iter()
+                .map(|source| scope.spawn(|| compile(source, out, &flags)))
+                .collect();
+            running
+                .into_iter()
+                .map(|one| one.join().expect("compiling does not panic"))
+                .collect()
         });
         for result in results {
             objects.push(result?);
         }
     }
     let library = out.join(LIBRARY);
-    run(Command::new(CXX).arg("-shared").args(&objects).arg("-o").arg(&library), "linking the pass")?;
+    run(
+        Command::new(CXX).arg("-shared").args(&objects).arg("-o").arg(&library),
+        "linking the pass",
+    )?;
     let beside = profile_directory(out).join(LIBRARY);
     install(&library, &beside).map_err(|e| format!("cannot write {}: {e}", beside.display()))
 }
 
 fn compile(source: &Path, out: &Path, flags: &[String]) -> Result<PathBuf, String> {
-    let object = out.join(source.file_name().expect("a listed file has a name")).with_extension("o");
+    let object = out
+        .join(source.file_name().expect("a listed file has a name"))
+        .with_extension("o");
     let mut command = Command::new(CXX);
-    command.args(["-std=c++17", "-O2", "-fPIC", "-fno-rtti", "-fno-exceptions", "-Wall", "-Wextra", "-c"]);
+    command.args([
+        "-std=c++17",
+        "-O2",
+        "-fPIC",
+        "-fno-rtti",
+        "-fno-exceptions",
+        "-Wall",
+        "-Wextra",
+        "-c",
+    ]);
     command.args(flags).arg(source).arg("-o").arg(&object);
     run(&mut command, &format!("compiling {}", source.display()))?;
     Ok(object)
@@ -68,7 +94,9 @@ fn compile(source: &Path, out: &Path, flags: &[String]) -> Result<PathBuf, Strin
 
 /// `OUT_DIR` is `target/<profile>/build/<package>/out`.
 fn profile_directory(out: &Path) -> &Path {
-    out.ancestors().nth(3).expect("OUT_DIR lies deep inside the target directory")
+    out.ancestors()
+        .nth(3)
+        .expect("OUT_DIR lies deep inside the target directory")
 }
 
 /// By rename: a compiler that has the old file mapped keeps it.

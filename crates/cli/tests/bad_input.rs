@@ -99,9 +99,9 @@ fn programs_that_cannot_be_recorded_are_status_2() {
         &["./no-such-program", "no such file"],
     );
     refrain.fails(&["record", "/"], 2, &["directory"]);
-    refrain.executable("script", b"#!/bin/sh -e\nexit 0\n");
-    refrain.fails(&["record", "./script"], 2, &["script", "/bin/sh"]);
-    refrain.fails(&["record", "script"], 2, &["./script"]);
+    refrain.executable("our-script", b"#!/bin/sh -e\nexit 0\n");
+    refrain.fails(&["record", "./our-script"], 2, &["script", "/bin/sh"]);
+    refrain.fails(&["record", "our-script"], 2, &["./our-script"]);
     refrain.executable("text", b"hello");
     refrain.fails(&["record", "./text"], 2, &["not an ELF"]);
     refrain.executable("torn", b"\x7fELF\x02\x01\x01");

@@ -11,8 +11,8 @@
 //
 // Held sets are computed by a forward must-analysis over the functions of the module:
 //
-//   - lock adds, unlock removes, trylock and timedlock add nothing (their result would have to be followed), waiting on
-//     a condition variable gives the mutex back and takes it again;
+//   - lock adds, unlock removes, trylock and timedlock add on the branch where their result was compared with 0 at
+//     once, waiting on a condition variable gives the mutex back and takes it again;
 //   - a call removes what its callee may release *on behalf of its caller*: what it unlocks without having locked it
 //     itself. Only functions of this module can; code outside can reach those that are visible or whose address is
 //     taken. A call of a function defined here adds what that function has always acquired when it returns;
@@ -37,7 +37,7 @@ using Held = uint64_t; // one bit per mutex
 constexpr Held Everything = ~Held(0);
 constexpr unsigned MutexesMax = 64;
 
-enum class LockCall { None, Lock, Unlock, Neutral };
+enum class LockCall { None, Lock, TryLock, Unlock, Neutral };
 
 // Classifies a call of a pthread function; Operand is the argument that names the mutex.
 LockCall classify(const CallBase &Call, unsigned &Operand) {
@@ -52,8 +52,9 @@ LockCall classify(const CallBase &Call, unsigned &Operand) {
     return LockCall::Lock;
   if (Name == "pthread_mutex_unlock")
     return LockCall::Unlock;
-  if (Name == "pthread_mutex_trylock" || Name == "pthread_mutex_timedlock" || Name == "pthread_mutex_clocklock" ||
-      Name == "pthread_mutex_destroy" || Name == "pthread_cond_wait" || Name == "pthread_cond_timedwait" || Name == "pthread_cond_clockwait")
+  if (Name == "pthread_mutex_trylock" || Name == "pthread_mutex_timedlock" || Name == "pthread_mutex_clocklock")
+    return LockCall::TryLock;
+  if (Name == "pthread_mutex_destroy" || Name == "pthread_cond_wait" || Name == "pthread_cond_timedwait" || Name == "pthread_cond_clockwait")
     return LockCall::Neutral;
   // Initialising with attributes could make the mutex recursive or robust.
   if (Name == "pthread_mutex_init" && Call.arg_size() == 2 && isa<ConstantPointerNull>(Call.getArgOperand(1)))
@@ -145,6 +146,26 @@ private:
     return Callee && !Callee->isDeclaration() && !Callee->isInterposable() ? Acquires.lookup(Callee) : 0;
   }
 
+  // If BB ends by comparing the result of a trylock with 0, the successor on which the lock was taken, and the lock.
+  std::pair<const BasicBlock *, Held> taken(const BasicBlock &BB) const {
+    auto *Branch = dyn_cast<BranchInst>(BB.getTerminator());
+    auto *Compare = Branch && Branch->isConditional() ? dyn_cast<ICmpInst>(Branch->getCondition()) : nullptr;
+    auto *Call = Compare ? dyn_cast<CallInst>(Compare->getOperand(0)) : nullptr;
+    auto *Zero = Compare ? dyn_cast<ConstantInt>(Compare->getOperand(1)) : nullptr;
+    unsigned Operand = 0;
+    if (!Call || !Zero || !Zero->isZero() || !Compare->isEquality() || classify(*Call, Operand) != LockCall::TryLock ||
+        Branch->getSuccessor(0) == Branch->getSuccessor(1))
+      return {nullptr, 0};
+    // Nothing may happen between the call and the branch: it could be undone there.
+    for (const Instruction *I = Call->getNextNode(); I; I = I->getNextNode())
+      if (isa<CallBase>(I) && !isa<IntrinsicInst>(I))
+        return {nullptr, 0};
+    const BasicBlock *Success = Branch->getSuccessor(Compare->getPredicate() == ICmpInst::ICMP_EQ ? 0 : 1);
+    if (Call->getParent() != &BB)
+      return {nullptr, 0};
+    return {Success, bit(Call->getArgOperand(Operand))};
+  }
+
   // Runs the analysis over F and calls Visit with what is held before each instruction.
   Held flow(const Function &F, Held Entry, function_ref<void(const Instruction &, Held)> Visit) const {
     std::map<const BasicBlock *, Held> In;
@@ -170,8 +191,10 @@ private:
       if (Last && isa<ReturnInst>(BB.getTerminator()))
         AtReturn &= Now;
       auto *Invoke = dyn_cast<InvokeInst>(BB.getTerminator());
+      auto [Success, Extra] = taken(BB);
       for (const BasicBlock *Next : successors(&BB)) {
-        Held Out = In[Next] & (Invoke && Next == Invoke->getUnwindDest() ? Unwound : Now);
+        Held Edge = Invoke && Next == Invoke->getUnwindDest() ? Unwound : Next == Success ? Now | Extra : Now;
+        Held Out = In[Next] & Edge;
         if (Out != In[Next]) {
           In[Next] = Out;
           Work.push_back(Next);

@@ -46,7 +46,9 @@ impl Toolchain {
         let executable = env::current_exe().map_err(|error| format!("cannot find my own executable: {error}"))?;
         let directory = executable.parent().unwrap_or(Path::new("/")).to_path_buf();
         let choice = |variable: &str, default: &str| {
-            env::var_os(variable).filter(|value| !value.is_empty()).unwrap_or_else(|| OsString::from(default))
+            env::var_os(variable)
+                .filter(|value| !value.is_empty())
+                .unwrap_or_else(|| OsString::from(default))
         };
         Ok(Toolchain {
             clang: choice("REFRAIN_CC", "clang-22"),
@@ -109,7 +111,10 @@ pub fn plan(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Re
         Goal::LinkRelocatable => (definitions, compile_options(tools, &request)?),
     };
     // What follows a lone "--" is a file name, whatever it looks like.
-    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let end = arguments
+        .iter()
+        .position(|argument| argument == "--")
+        .unwrap_or(arguments.len());
     let mut planned = before;
     planned.extend_from_slice(&arguments[..end]);
     planned.extend(after);
@@ -120,7 +125,11 @@ pub fn plan(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Re
 /// Without this the member functions of std::string and the streams are taken from libstdc++.so, where nobody observes
 /// them; with it they are instantiated, and instrumented, in the program.
 fn definitions(request: &Request) -> Vec<OsString> {
-    if request.has_cxx_input { vec!["-D_GLIBCXX_EXTERN_TEMPLATE=0".into()] } else { Vec::new() }
+    if request.has_cxx_input {
+        vec!["-D_GLIBCXX_EXTERN_TEMPLATE=0".into()]
+    } else {
+        Vec::new()
+    }
 }
 
 fn compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>, String> {
@@ -166,7 +175,10 @@ fn require(file: &Path, what: &str) -> Result<(), String> {
     if file.exists() {
         return Ok(());
     }
-    Err(format!("{what} is missing: there is no {}. Build it with `cargo build --release`", file.display()))
+    Err(format!(
+        "{what} is missing: there is no {}. Build it with `cargo build --release`",
+        file.display()
+    ))
 }
 
 #[cfg(test)]

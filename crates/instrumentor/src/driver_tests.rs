@@ -8,7 +8,12 @@ fn tools(name: &str) -> Toolchain {
     let pass = directory.join("pass.so");
     fs::write(&pass, "").unwrap();
     fs::write(directory.join(runtime_abi::RUNTIME_LIBRARY), "").unwrap();
-    Toolchain { clang: "clang-22".into(), clangxx: "clang++-22".into(), pass, runtime_directory: directory }
+    Toolchain {
+        clang: "clang-22".into(),
+        clangxx: "clang++-22".into(),
+        pass,
+        runtime_directory: directory,
+    }
 }
 
 fn planned(language: Language, line: &str) -> Result<String, String> {
@@ -16,17 +21,28 @@ fn planned(language: Language, line: &str) -> Result<String, String> {
     let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
     let planned = plan(&tools, language, &arguments)?;
     let text: Vec<String> = planned.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    Ok(text.join(" ").replace(&*tools.runtime_directory.to_string_lossy(), "DIR"))
+    Ok(text
+        .join(" ")
+        .replace(&*tools.runtime_directory.to_string_lossy(), "DIR"))
 }
 
 const PASS: &str = "--start-no-unused-arguments -fpass-plugin=DIR/pass.so -gline-tables-only --end-no-unused-arguments";
 const PASS_ONLY: &str = "--start-no-unused-arguments -fpass-plugin=DIR/pass.so --end-no-unused-arguments";
-const LINK: &str = "-Wl,--push-state,--no-as-needed -LDIR -lrefrain_runtime -Wl,--pop-state -Xlinker -rpath -Xlinker DIR";
+const LINK: &str =
+    "-Wl,--push-state,--no-as-needed -LDIR -lrefrain_runtime -Wl,--pop-state -Xlinker -rpath -Xlinker DIR";
 
 #[test]
 fn the_additions_fit_the_goal() {
     let c = |line: &str| planned(Language::C, line).unwrap();
-    for same in ["--version", "-v", "-print-search-dirs", "-dumpmachine -o x", "-Wl,--version", "-E a.c", "-M -MF d a.c"] {
+    for same in [
+        "--version",
+        "-v",
+        "-print-search-dirs",
+        "-dumpmachine -o x",
+        "-Wl,--version",
+        "-E a.c",
+        "-M -MF d a.c",
+    ] {
         assert_eq!(c(same), same);
     }
     assert_eq!(c("-c a.c -o a.o"), format!("-c a.c -o a.o {PASS}"));
@@ -34,6 +50,7 @@ fn the_additions_fit_the_goal() {
     assert_eq!(c("-g -g0 -c a.c"), format!("-g -g0 -c a.c {PASS}"));
     assert_eq!(c("-O2 a.c b.o -lm"), format!("{LINK} -O2 a.c b.o -lm {PASS}"));
     assert_eq!(c("-r a.o b.o -o c.o"), format!("-r a.o b.o -o c.o {PASS}"));
+    assert_eq!(c("all.h -o all.pch"), format!("all.h -o all.pch {PASS}"));
     assert_eq!(c("-c -- -odd.c"), format!("-c {PASS} -- -odd.c"));
     assert!(c("-O2 -D_FORTIFY_SOURCE=2 -c a.c").contains("-U_FORTIFY_SOURCE"));
 }
@@ -65,7 +82,10 @@ fn response_files_are_looked_into_and_passed_on() {
     fs::write(&file, "-c \"a b.cpp\" -g").unwrap();
     let line = format!("@{}", file.display());
     let plan = planned(Language::C, &line).unwrap();
-    assert!(plan.starts_with("-D_GLIBCXX_EXTERN_TEMPLATE=0 @") && plan.ends_with(PASS_ONLY), "{plan}");
+    assert!(
+        plan.starts_with("-D_GLIBCXX_EXTERN_TEMPLATE=0 @") && plan.ends_with(PASS_ONLY),
+        "{plan}"
+    );
     fs::write(&file, &line).unwrap();
     assert!(planned(Language::C, &line).unwrap_err().contains("contains itself"));
     fs::remove_file(&file).unwrap();
@@ -79,5 +99,8 @@ fn a_missing_part_is_named() {
     assert!(why.starts_with("the compiler pass is missing"), "{why}");
     incomplete.clang = "no-such-clang".into();
     let why = run(&incomplete, Language::C, &["--version".into()]).unwrap_err();
-    assert!(why.starts_with("cannot start no-such-clang") && why.contains("apt-get install clang-22"), "{why}");
+    assert!(
+        why.starts_with("cannot start no-such-clang") && why.contains("apt-get install clang-22"),
+        "{why}"
+    );
 }

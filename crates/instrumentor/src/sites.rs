@@ -72,7 +72,12 @@ pub enum SiteError {
     /// It was not built with `refrain cc` or `refrain c++`.
     NotInstrumented { file: PathBuf },
     /// The table is damaged.
-    Corrupt { file: PathBuf, offset: usize, expected: &'static str, found: String },
+    Corrupt {
+        file: PathBuf,
+        offset: usize,
+        expected: &'static str,
+        found: String,
+    },
 }
 
 impl fmt::Display for SiteError {
@@ -85,7 +90,12 @@ impl fmt::Display for SiteError {
                 "{} has no site table: it was not built with `refrain cc` or `refrain c++`",
                 file.display()
             ),
-            SiteError::Corrupt { file, offset, expected, found } => write!(
+            SiteError::Corrupt {
+                file,
+                offset,
+                expected,
+                found,
+            } => write!(
                 f,
                 "the site table of {} is damaged at byte {offset}: expected {expected}, found {found}",
                 file.display()
@@ -118,18 +128,25 @@ impl Blob {
 
 impl SiteTable {
     pub fn read(path: &Path) -> Result<SiteTable, SiteError> {
-        let bytes = fs::read(path)
-            .map_err(|error| SiteError::Unreadable { file: path.to_path_buf(), why: error.to_string() })?;
+        let bytes = fs::read(path).map_err(|error| SiteError::Unreadable {
+            file: path.to_path_buf(),
+            why: error.to_string(),
+        })?;
         SiteTable::from_elf(path, &bytes)
     }
 
     /// `path` is only used in messages.
     pub fn from_elf(path: &Path, bytes: &[u8]) -> Result<SiteTable, SiteError> {
-        let not_elf = |error: object::Error| SiteError::NotElf { file: path.to_path_buf(), why: error.to_string() };
+        let not_elf = |error: object::Error| SiteError::NotElf {
+            file: path.to_path_buf(),
+            why: error.to_string(),
+        };
         let file = object::File::parse(bytes).map_err(not_elf)?;
         let section = file
             .section_by_name(runtime_abi::SITE_SECTION)
-            .ok_or_else(|| SiteError::NotInstrumented { file: path.to_path_buf() })?;
+            .ok_or_else(|| SiteError::NotInstrumented {
+                file: path.to_path_buf(),
+            })?;
         SiteTable::from_section(path, section.data().map_err(not_elf)?)
     }
 
@@ -147,7 +164,10 @@ impl SiteTable {
             blobs.push(blob);
             at += total;
         }
-        Ok(SiteTable { section: section.to_vec(), blobs })
+        Ok(SiteTable {
+            section: section.to_vec(),
+            blobs,
+        })
     }
 
     /// The site whose record begins sixteen times `unit` bytes into the section, if one does.
@@ -184,7 +204,10 @@ impl SiteTable {
 
     /// An offset beyond the strings reads as an empty one: a wrong file name must not cost the rest of a report.
     fn string(&self, blob: Blob, offset: u32) -> String {
-        let strings = self.section.get(blob.strings()..blob.strings() + blob.string_bytes).unwrap_or_default();
+        let strings = self
+            .section
+            .get(blob.strings()..blob.strings() + blob.string_bytes)
+            .unwrap_or_default();
         let tail = strings.get(offset as usize..).unwrap_or_default();
         let end = tail.iter().position(|byte| *byte == 0).unwrap_or(tail.len());
         String::from_utf8_lossy(&tail[..end]).into_owned()
@@ -212,14 +235,25 @@ fn parse_blob(section: &[u8], start: usize) -> Result<(Blob, usize), Complaint> 
         .checked_mul(RECORD_BYTES)
         .and_then(|records| records.checked_add(HEADER_BYTES))
         .and_then(|bytes| bytes.checked_add(string_bytes));
-    let fits = needed.is_some_and(|needed| needed <= total) && total <= rest.len() && total.is_multiple_of(RECORD_BYTES);
+    let fits =
+        needed.is_some_and(|needed| needed <= total) && total <= rest.len() && total.is_multiple_of(RECORD_BYTES);
     if !fits {
         return Err((
             "lengths that fit in the section",
-            format!("{sites} sites and {string_bytes} bytes of strings in {total} of {} bytes", rest.len()),
+            format!(
+                "{sites} sites and {string_bytes} bytes of strings in {total} of {} bytes",
+                rest.len()
+            ),
         ));
     }
-    Ok((Blob { start, sites, string_bytes }, total))
+    Ok((
+        Blob {
+            start,
+            sites,
+            string_bytes,
+        },
+        total,
+    ))
 }
 
 #[cfg(test)]

@@ -36,7 +36,10 @@ fn sites_of_several_modules_are_found_by_their_offset() {
     assert_eq!(table.lookup(0), None);
     assert_eq!(table.lookup(1), None);
     let first = table.lookup(2).unwrap();
-    assert_eq!((first.file.as_str(), first.line, first.column, first.function.as_str()), ("a.c", 7, 3, "main"));
+    assert_eq!(
+        (first.file.as_str(), first.line, first.column, first.function.as_str()),
+        ("a.c", 7, 3, "main")
+    );
     assert_eq!((first.kind, first.bytes), (SiteKind::Load, 4));
     // A string offset out of bounds is an empty name.
     assert_eq!(table.lookup(3).unwrap().function, "");
@@ -63,10 +66,15 @@ fn every_truncation_is_refused_or_ends_at_a_module() {
 fn files_that_are_not_instrumented_programs_are_named() {
     let missing = SiteTable::read(Path::new("no such file")).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read no such file"), "{missing}");
-    let text = SiteTable::from_elf(Path::new("notes.txt"), b"hello").unwrap_err().to_string();
+    let text = SiteTable::from_elf(Path::new("notes.txt"), b"hello")
+        .unwrap_err()
+        .to_string();
     assert!(text.starts_with("notes.txt is not an ELF file"), "{text}");
     let own = std::env::current_exe().unwrap();
-    assert_eq!(SiteTable::read(&own).unwrap_err(), SiteError::NotInstrumented { file: own });
+    assert_eq!(
+        SiteTable::read(&own).unwrap_err(),
+        SiteError::NotInstrumented { file: own }
+    );
 }
 
 proptest! {

@@ -21,8 +21,7 @@ use run_model::SiteId;
 use run_model::ThreadIndex;
 
 /// All flags that version 1 knows.
-const ACCESS_MAX: u8 =
-    Access::READS | Access::WRITES | Access::PREVIOUS_WROTE | Access::ATOMIC | Access::AFTER_HIDDEN;
+const ACCESS_MAX: u8 = Access::READS | Access::WRITES | Access::PREVIOUS_WROTE | Access::ATOMIC | Access::AFTER_HIDDEN;
 
 /// A thread's log, checked: header, every record, and the hash over all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

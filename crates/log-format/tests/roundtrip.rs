@@ -76,7 +76,7 @@ proptest! {
 #[test]
 fn a_changed_bit_is_never_another_log() {
     let mut runner = TestRunner::deterministic();
-    for _ in 0..20 {
+    for _ in 0..6 {
         let file = encode_log(ME, &common::records().new_tree(&mut runner).unwrap().current());
         let mut changed = file.clone();
         for bit in 0..file.len() * 8 {

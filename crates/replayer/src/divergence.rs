@@ -5,6 +5,7 @@ use crate::loaded::LoadedRun;
 use crate::supervise::End;
 use crate::supervise::Observed;
 use crate::verify::Check;
+use crate::verify::expected_events;
 use run_model::Access;
 use run_model::Kind;
 use run_model::Op;
@@ -55,7 +56,7 @@ pub fn explain(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, che
                 .collect();
             let what = format!("the program ran to its end, but differs in: {}", failed.join(", "));
             let mut explained = without_place(loaded, schedule, observed, what);
-            if let Some(thread) = first_short_thread(schedule, observed) {
+            if let Some(thread) = first_short_thread(loaded, schedule, observed) {
                 let event = observed.slots.get(thread as usize).map_or(0, |slot| slot.count);
                 explained.around = around(loaded, thread, event, None);
                 explained.more = more(loaded, thread, event);
@@ -117,12 +118,12 @@ fn more(loaded: &LoadedRun, thread: u32, event: u64) -> String {
     format!("refrain dump {} --thread {thread} --around {event}", loaded.run.name())
 }
 
-fn first_short_thread(schedule: &Schedule, observed: &Observed) -> Option<u32> {
+fn first_short_thread(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Option<u32> {
     let done = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
-    let mut threads = schedule.threads.iter().enumerate();
-    threads
-        .find(|(index, thread)| done(*index) != thread.events)
-        .map(|(index, _)| index as u32)
+    let expected = expected_events(loaded, schedule);
+    (0..expected.len())
+        .find(|thread| !expected[*thread].contains(&done(*thread)))
+        .map(|thread| thread as u32)
 }
 
 fn records(loaded: &LoadedRun, thread: u32) -> &[Record] {
@@ -195,7 +196,9 @@ fn threads(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Vec<
 }
 
 fn situation(loaded: &LoadedRun, schedule: &Schedule, thread: usize, slot: &SlotSnapshot) -> String {
-    let of = schedule.threads.get(thread).map_or(0, |thread| thread.events);
+    let of = expected_events(loaded, schedule)
+        .get(thread)
+        .map_or(0, |events| *events.start());
     let done = format!("{} of {of} events", slot.count);
     let next = || {
         let record = records(loaded, thread as u32)
@@ -207,6 +210,7 @@ fn situation(loaded: &LoadedRun, schedule: &Schedule, thread: usize, slot: &Slot
     };
     match slot.state {
         ThreadState::Unused => "never started".to_owned(),
+        ThreadState::Blocked => format!("blocked, {done}{}", next()),
         ThreadState::Running => format!("running, {done}{}", next()),
         ThreadState::Exited => format!("ended, {done}"),
         ThreadState::Stopped => format!("stopped at the end of its log, {done}"),

@@ -23,6 +23,9 @@ pub struct LoadedRun {
     pub meta: RunMeta,
     pub state: RunState,
     pub logs: Logs,
+    /// The thread and the signal that killed the program, if one did from inside. The thread was in the middle of an
+    /// event, or of several at once, that never counted.
+    pub killed_in: Option<(u32, u32)>,
     pub truncated: Option<Truncated>,
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
@@ -70,15 +73,26 @@ impl LoadedRun {
         let truncated = overview.truncated();
         let mut logs = Logs::default();
         let mut identity = Vec::new();
+        let mut killed_in = None;
         for (index, slot) in overview.slots.iter().enumerate() {
-            let (records, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
-            // When recording stops early, no thread knows what it would still have logged.
+            let (mut records, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
+            if let Some(event) = slot.lost {
+                // Stands for the first record that could not be written. A torn log is good up to its last record, so
+                // the thread is replayed exactly up to this event, and nobody who depends on more goes further.
+                records.push(Record {
+                    event,
+                    ..Record::default()
+                });
+            }
             logs.threads.push(ThreadLog {
                 records,
                 events: slot.count,
-                torn: truncated.is_some(),
+                torn: slot.lost.is_some(),
             });
-            identity.extend([hash, slot.count.to_string()]);
+            if slot.signal != 0 {
+                killed_in = Some((index as u32, slot.signal));
+            }
+            identity.extend([hash, format!("{} {:?} {}", slot.count, slot.lost, slot.signal)]);
         }
         let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
         let sites = SiteBook::load(&run);
@@ -88,6 +102,7 @@ impl LoadedRun {
             meta,
             state,
             logs,
+            killed_in,
             truncated,
             hash,
             sites,

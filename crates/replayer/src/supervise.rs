@@ -112,7 +112,11 @@ fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) 
         log_bytes_max: 0,
         run_directory: schedule_directory,
     };
-    Ok(ControlFile::initialise(file, name, &setup)?)
+    let control = ControlFile::initialise(file, name, &setup)?;
+    if let Some((thread, signal)) = loaded.killed_in {
+        control.expect_signal(thread, signal)?;
+    }
+    Ok(control)
 }
 
 fn supervise(running: &mut Running<Compare>, control: &ControlFile, watch: &Watch) -> Result<End> {
@@ -130,7 +134,7 @@ fn supervise(running: &mut Running<Compare>, control: &ControlFile, watch: &Watc
             return Ok(End::Diverged(report));
         }
         let slots = control.slots()?;
-        if header.live == 0 && is_all_stopped(&slots) {
+        if is_all_stopped(&slots) {
             running.kill()?;
             return Ok(End::AllStopped);
         }

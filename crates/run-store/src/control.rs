@@ -59,7 +59,6 @@ pub struct HeaderSnapshot {
     pub log_bytes: u64,
     pub epoch: u64,
     pub forked: bool,
-    pub live: u32,
     pub divergence: Option<DivergenceReport>,
 }
 
@@ -86,6 +85,7 @@ pub enum ThreadState {
     Exited,
     Stopped,
     Waiting,
+    Blocked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +98,10 @@ pub struct SlotSnapshot {
     pub records: u64,
     pub parent: u32,
     pub os_thread: u32,
+    /// The signal that killed the process in this thread; 0: none.
+    pub signal: u32,
+    /// The first event whose record could not be written.
+    pub lost: Option<u64>,
 }
 
 /// An open control file; `path` is for messages.
@@ -164,6 +168,14 @@ impl ControlFile {
             .zip(0..)
             .map(|(slot, i)| decode_slot(slot, i, &self.path))
             .collect()
+    }
+
+    /// Replay: `thread` is to go on past its last recorded event, because that is where `signal` hit it.
+    pub fn expect_signal(&self, thread: u32, signal: u32) -> Result<()> {
+        let slot = HEADER_BYTES + thread as usize * size_of::<ThreadSlot>();
+        self.file
+            .write_all_at(&signal.to_le_bytes(), (slot + offset_of!(ThreadSlot, signal)) as u64)
+            .map_err(|e| Error::io("write", &self.path, e))
     }
 
     /// Lowers the limit of a recording under way; the runtime looks at it whenever a log grows.
@@ -255,7 +267,6 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         log_bytes: u64_at(bytes, offset_of!(ControlHeader, log_bytes)),
         epoch: u64_at(bytes, offset_of!(ControlHeader, epoch)),
         forked: u32_at(bytes, offset_of!(ControlHeader, forked)) != 0,
-        live: u32_at(bytes, offset_of!(ControlHeader, live)),
         divergence: decode_divergence(bytes),
     })
 }
@@ -282,11 +293,12 @@ fn decode_slot(bytes: &[u8], index: usize, path: &Path) -> Result<SlotSnapshot> 
         thread_state::EXITED => ThreadState::Exited,
         thread_state::STOPPED => ThreadState::Stopped,
         thread_state::WAITING => ThreadState::Waiting,
+        thread_state::BLOCKED => ThreadState::Blocked,
         other => {
             return Err(Error::corrupt(
                 path,
                 format!("state of thread {index}"),
-                "0 to 4",
+                "0 to 5",
                 other.to_string(),
             ));
         }
@@ -300,6 +312,8 @@ fn decode_slot(bytes: &[u8], index: usize, path: &Path) -> Result<SlotSnapshot> 
         records: u64_at(bytes, offset_of!(ThreadSlot, records)),
         parent: u32_at(bytes, offset_of!(ThreadSlot, parent)),
         os_thread: u32_at(bytes, offset_of!(ThreadSlot, os_thread)),
+        signal: u32_at(bytes, offset_of!(ThreadSlot, signal)),
+        lost: u64_at(bytes, offset_of!(ThreadSlot, lost)).checked_sub(1),
     })
 }
 

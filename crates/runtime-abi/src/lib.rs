@@ -135,7 +135,7 @@ pub struct ControlHeader {
     pub epoch: AtomicU64,
     /// 1: the program called fork, and the child was not recorded.
     pub forked: AtomicU32,
-    pub live: AtomicU32,
+    pub reserved_early: u32,
 
     // Replay: the first divergence. `divergence_kind` is written last.
     pub divergence_kind: AtomicU32,
@@ -192,6 +192,8 @@ pub struct ThreadSlot {
     pub parent: AtomicU32,
     /// The signal that killed the process in this thread; such a thread is not stopped at the end of its log.
     pub signal: AtomicU32,
+    /// Recording: one more than the index of the first event whose record could not be written; 0: none.
+    pub lost: AtomicU64,
 }
 
 const _: () = assert!(size_of::<ThreadSlot>() == 128);

@@ -40,6 +40,7 @@ static UNOBSERVED: ThreadSlot = ThreadSlot {
     records: core::sync::atomic::AtomicU64::new(0),
     parent: core::sync::atomic::AtomicU32::new(0),
     signal: core::sync::atomic::AtomicU32::new(0),
+    lost: core::sync::atomic::AtomicU64::new(0),
 };
 
 // `__refrain_self` is read by compiled code (initial-exec model: one load from fs). `__refrain_local` is ours alone.
@@ -178,6 +179,12 @@ impl Local {
         Point { thread: run_model::ThreadIndex(self.index), count: self.event() + 1 }
     }
 
+    /// What the thread has completed.
+    #[inline]
+    pub fn point(&self) -> Point {
+        Point { thread: run_model::ThreadIndex(self.index), count: self.event() }
+    }
+
     /// The current event is complete.
     #[inline]
     pub fn complete(&self) {
@@ -212,6 +219,13 @@ impl Local {
         if known.thread != point.thread || known.count < point.count {
             *known = point;
         }
+    }
+
+    /// An acquisition (`Take`, `Share`, `Seen`, `Exit`): an event of its own, complete before anybody can see what it
+    /// acquired. Whoever takes it from us in turn is so ordered after everything we were ordered after.
+    pub fn acquisition(&mut self, kind: Kind, object: u64, value: i64, sources: &[Point]) {
+        self.record(kind, Op::None, 0, object, value, sources);
+        self.complete();
     }
 
     /// Logs one record for the current event.

@@ -76,6 +76,9 @@ impl LogWriter {
         sources: &[Point],
     ) {
         if STOPPED.load(Relaxed) || (self.end + MAX_RECORD_BYTES as u64 > self.window_end && !self.grow()) {
+            if slot.lost.load(Relaxed) == 0 {
+                slot.lost.store(event + 1, Relaxed);
+            }
             return;
         }
         let record = RecordRef { event, kind, op, access, object, site, value, sources };

@@ -82,6 +82,12 @@ fn waits() -> &'static [WaitEntry] {
     unsafe { core::slice::from_raw_parts(at.cast(), schedule().waits as usize) }
 }
 
+/// Does the recording say at which event `thread` was cancelled?
+pub fn is_cancelled_at_an_event(thread: u32) -> bool {
+    let part = threads().get(thread as usize).map(|t| t.first as usize..(t.first + t.gates) as usize);
+    part.and_then(|part| gates().get(part)).is_some_and(|gates| gates.iter().any(|g| g.op == Op::Cancelled as u8))
+}
+
 /// A thread's place in its part of the schedule.
 pub struct Cursor {
     gates: &'static [GateEntry],
@@ -96,8 +102,8 @@ pub struct Doing {
     pub object: u64,
 }
 
-/// A plain access in the slow path: whether it is a `Take`, a `Share` or a `Run` was up to the recording.
-pub const PLAIN: Doing = Doing { kind: Kind::Take, op: Op::None, object: 0 };
+/// An access to memory, wherever it is.
+pub const PLAIN: Doing = Doing { kind: Kind::Run, op: Op::None, object: 0 };
 
 impl Cursor {
     pub const fn new() -> Cursor {
@@ -109,7 +115,8 @@ impl Cursor {
         if let Some(thread) = threads().get(index as usize) {
             let first = thread.first as usize;
             self.gates = gates().get(first..first + thread.gates as usize).unwrap_or(&[]);
-            self.events = thread.events;
+            // A thread that a signal killed goes on: it is to be killed again.
+            self.events = if slot.signal.load(Relaxed) != 0 { u64::MAX } else { thread.events };
         }
         self.arm(slot);
     }
@@ -134,6 +141,7 @@ impl Cursor {
 impl Local {
     /// Holds the thread before its next event until the schedule lets it go on. Returns the event's last record.
     pub fn pass_gate(&mut self, doing: Doing) -> Option<&'static GateEntry> {
+        self.pass_acquisitions();
         let event = self.event();
         if event >= self.cursor.events {
             self.stop_here();
@@ -141,31 +149,42 @@ impl Local {
         let mut last = None;
         while let Some(gate) = self.cursor.peek(event) {
             self.compare(gate, doing);
-            let first = gate.first_wait as usize;
-            for wait in waits().get(first..first + gate.waits as usize).unwrap_or(&[]) {
-                self.wait_for(wait.thread, wait.count);
-            }
-            self.cursor.gates = &self.cursor.gates[1..];
-            self.slot.records.store(self.slot.records.load(Relaxed) + 1, Relaxed);
+            self.pass(gate);
             last = Some(gate);
-        }
-        if last.is_some() {
-            self.cursor.arm(self.slot);
-            self.chaos.at_gate();
         }
         last
     }
 
+    /// Acquisitions are events of their own: they happened in the slow path, before the event that needed them.
+    pub fn pass_acquisitions(&mut self) {
+        while let Some(gate) = self.cursor.peek(self.event())
+            && (Kind::Take as u8..=Kind::Seen as u8).contains(&gate.kind)
+            && self.event() < self.cursor.events
+        {
+            self.pass(gate);
+            self.complete();
+        }
+    }
+
+    fn pass(&mut self, gate: &GateEntry) {
+        let first = gate.first_wait as usize;
+        for wait in waits().get(first..first + gate.waits as usize).unwrap_or(&[]) {
+            self.wait_for(wait.thread, wait.count);
+        }
+        self.cursor.gates = &self.cursor.gates[1..];
+        self.slot.records.store(self.slot.records.load(Relaxed) + 1, Relaxed);
+        self.cursor.arm(self.slot);
+        self.chaos.at_gate();
+    }
+
     fn compare(&self, gate: &GateEntry, doing: Doing) {
-        let is_access = |kind: u8| kind <= Kind::Run as u8;
         let same = match doing.kind {
-            Kind::Take | Kind::Share | Kind::Seen | Kind::Run => is_access(gate.kind),
-            // Whatever a thread does first may also have synchronised it with an epoch.
+            // Whether a plain access needs a record was up to the recording.
+            Kind::Run => gate.kind == Kind::Run as u8,
             kind => {
-                gate.kind == Kind::Seen as u8
-                    || (gate.kind == kind as u8
-                        && gate.op == doing.op as u8
-                        && (doing.object == 0 || gate.object == doing.object))
+                gate.kind == kind as u8
+                    && gate.op == doing.op as u8
+                    && (doing.object == 0 || gate.object == doing.object)
             }
         };
         if !same {

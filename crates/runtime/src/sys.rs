@@ -32,12 +32,6 @@ pub fn map_at(address: u64, bytes: usize, file: i32, offset: u64, replace: bool)
     if got == address as isize { Ok(()) } else { Err(if got < 0 { -got as i32 } else { libc::EEXIST }) }
 }
 
-/// Gives the memory of `[address, address + bytes)` back; it reads as zero afterwards.
-pub fn discard(address: u64, bytes: usize) {
-    // SAFETY: callers pass memory of the arena that nothing uses any more.
-    unsafe { syscall(libc::SYS_madvise, [address as usize, bytes, libc::MADV_DONTNEED as usize, 0, 0, 0]) };
-}
-
 /// Makes `[address, address + bytes)` inaccessible: a guard below a stack.
 pub fn forbid(address: u64, bytes: usize) {
     // SAFETY: callers pass pages of the arena that nothing uses.

@@ -48,8 +48,11 @@ fn sync(event: u64, sources: &[Point]) -> Record {
     }
 }
 
+/// How many events it has, and its records with what they wait for.
+type Thread = (u64, Vec<(Record, Vec<Point>)>);
+
 /// Logs, and a schedule for them with these waits.
-fn case(threads: Vec<(u64, Vec<(Record, Vec<Point>)>)>) -> (Logs, Schedule) {
+fn case(threads: Vec<Thread>) -> (Logs, Schedule) {
     let mut logs = Logs::default();
     let mut schedule = Schedule::default();
     for (events, gates) in threads {
@@ -68,7 +71,7 @@ fn case(threads: Vec<(u64, Vec<(Record, Vec<Point>)>)>) -> (Logs, Schedule) {
     (logs, schedule)
 }
 
-fn verdict(threads: Vec<(u64, Vec<(Record, Vec<Point>)>)>) -> Result<u64, Rejection> {
+fn verdict(threads: Vec<Thread>) -> Result<u64, Rejection> {
     let (logs, schedule) = case(threads);
     check(&logs, &schedule).map(|verdict| verdict.requirements)
 }
@@ -184,8 +187,7 @@ fn blind_writes_may_come_in_another_order_with_their_readers() {
         vec![point(3, 1)],
     ];
     assert!(pairs(recorded).is_ok());
-    // The last run may have written later without anyone coming to see it: it is last in its pair's place, and so the
-    // second pair first would need its thread's end before thread 1's write.
+    // The second pair first: the write of the other waits until its reader's thread is done.
     let swapped = [
         vec![point(4, 1)],
         vec![point(1, 1)],

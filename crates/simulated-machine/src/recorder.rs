@@ -46,6 +46,8 @@ enum Word {
 struct User {
     point: Point,
     wrote: bool,
+    /// Changes of hands that recorded synchronisation orders already may have no record.
+    hides: bool,
 }
 
 #[derive(Clone, Default)]
@@ -55,6 +57,8 @@ pub(crate) struct ThreadState {
     pub(crate) count: u64,
     seen: i64,
     pub(crate) running: bool,
+    /// For each thread, how much of it this thread's records already put before its current event.
+    known: BTreeMap<ThreadIndex, u64>,
 }
 
 pub(crate) struct Recorder {
@@ -111,26 +115,28 @@ impl Recorder {
     /// An operation on a lock that is held now.
     pub(crate) fn touch(&mut self, me: usize, op: Op, mutex: u64) {
         let object = MUTEXES + mutex * CELL_BYTES;
-        if let Some(user) = self
+        let user = self
             .users
             .get(&object)
-            .copied()
-            .filter(|user| user.point.thread.0 as usize != me)
-        {
+            .map(|user| user.point)
+            .filter(|point| !self.knows(me, *point));
+        if let Some(point) = user {
             let record = Record {
                 kind: Kind::Sync,
                 op,
                 object,
-                sources: vec![user.point],
+                sources: vec![point],
                 ..Record::default()
             };
             self.log(me, record);
         }
+        let point = self.point_after(me);
         self.users.insert(
             object,
             User {
-                point: self.point_after(me),
+                point,
                 wrote: true,
+                hides: false,
             },
         );
     }
@@ -202,9 +208,22 @@ impl Recorder {
     }
 
     fn log(&mut self, me: usize, record: Record) {
+        // The order of two runs binds only where there is a flow dependence; all other records bind as they stand.
+        if record.kind != Kind::Run || record.access.flows() {
+            for source in &record.sources {
+                let known = self.threads[me].known.entry(source.thread).or_default();
+                *known = (*known).max(source.count);
+            }
+        }
         let event = self.threads[me].count;
         let site = SiteId(1 + (me as u32) * 100 + event as u32 % 100);
         self.threads[me].records.push(Record { event, site, ..record });
+    }
+
+    /// Do this thread's own records, or program order, already put `point` before its current event?
+    fn knows(&self, me: usize, point: Point) -> bool {
+        let known = self.threads[me].known.get(&point.thread).copied().unwrap_or(0);
+        point.thread.0 as usize == me || known >= point.count
     }
 
     fn acquire(&mut self, me: usize, chunk: u64, reach: Reach) {
@@ -214,8 +233,7 @@ impl Recorder {
             Word::Exclusive(owner) if owner == me => {}
             Word::Exclusive(owner) => {
                 if self.has_moved_too_often(chunk) {
-                    self.take(me, chunk, vec![self.point(owner)]);
-                    self.finish_split(me, chunk, true);
+                    self.finish_split(chunk, Some(self.point(owner)));
                 } else if reach == Reach::Reads {
                     let epoch = self.create_epoch(me, Kind::Share, chunk, vec![self.point(owner)]);
                     self.words.insert(chunk, Word::Shared(epoch));
@@ -232,7 +250,7 @@ impl Recorder {
             Word::Shared(epoch) => {
                 self.take_from_readers(me, chunk, epoch);
                 if self.has_moved_too_often(chunk) {
-                    self.finish_split(me, chunk, true);
+                    self.finish_split(chunk, Some(self.point_after(me)));
                 } else {
                     self.words.insert(chunk, Word::Exclusive(me));
                 }
@@ -242,23 +260,31 @@ impl Recorder {
 
     /// Atomics work on cells only.
     fn split(&mut self, me: usize, chunk: u64) {
-        let word = self.word(chunk);
-        match word {
+        let user = match self.word(chunk) {
             Word::Split => return,
-            Word::Exclusive(owner) if owner != me => self.take(me, chunk, vec![self.point(owner)]),
-            Word::Shared(epoch) => self.take_from_readers(me, chunk, epoch),
-            Word::Exclusive(_) | Word::Untouched => {}
-        }
-        self.finish_split(me, chunk, word != Word::Untouched);
+            Word::Untouched => None,
+            Word::Exclusive(owner) => Some(self.point(owner)),
+            Word::Shared(epoch) => {
+                self.take_from_readers(me, chunk, epoch);
+                Some(self.point_after(me))
+            }
+        };
+        self.finish_split(chunk, user);
     }
 
-    /// The cells begin as if this event had used them all, or untouched.
-    fn finish_split(&mut self, me: usize, chunk: u64, used: bool) {
+    /// The cells begin as last used, and written, at a point that is after all users of the chunk; or untouched.
+    fn finish_split(&mut self, chunk: u64, user: Option<Point>) {
         self.words.insert(chunk, Word::Split);
-        if used {
-            let point = self.point_after(me);
+        if let Some(point) = user {
             for cell in (chunk..chunk + CHUNK_BYTES).step_by(CELL_BYTES as usize) {
-                self.users.insert(cell, User { point, wrote: true });
+                self.users.insert(
+                    cell,
+                    User {
+                        point,
+                        wrote: true,
+                        hides: false,
+                    },
+                );
             }
         }
     }
@@ -270,26 +296,28 @@ impl Recorder {
     }
 
     fn take(&mut self, me: usize, chunk: u64, sources: Vec<Point>) {
-        self.log(
-            me,
-            Record {
-                kind: Kind::Take,
-                object: chunk,
-                sources,
-                ..Record::default()
-            },
-        );
+        if !sources.iter().all(|source| self.knows(me, *source)) {
+            self.log(
+                me,
+                Record {
+                    kind: Kind::Take,
+                    object: chunk,
+                    sources,
+                    ..Record::default()
+                },
+            );
+        }
     }
 
     fn take_from_readers(&mut self, me: usize, chunk: u64, epoch: i64) {
-        // Orders this event after all threads that have ended, and after the creator of the epoch.
-        self.see_epochs(me);
-        let readers = (0..self.threads.len())
-            .filter(|other| *other != me && self.threads[*other].running && self.threads[*other].seen >= epoch);
+        let others = (0..self.threads.len()).filter(|other| *other != me && self.threads[*other].running);
+        let readers = others.filter(|other| self.threads[*other].seen >= epoch);
         let sources: Vec<Point> = readers.map(|reader| self.point(reader)).collect();
         for part in sources.chunks(MAX_SOURCES) {
             self.take(me, chunk, part.to_vec());
         }
+        // Orders this event after all threads that have ended, and after the creator of the epoch.
+        self.see_epochs(me);
     }
 
     fn see_epochs(&mut self, me: usize) {
@@ -325,33 +353,51 @@ impl Recorder {
     fn use_cell(&mut self, me: usize, cell: u64, covered: u64, reach: Reach) {
         let previous = self.users.get(&cell).copied();
         let other = previous.filter(|user| user.point.thread.0 as usize != me);
+        let mut hides = previous.is_some_and(|user| user.hides);
         if let Some(user) = other {
-            let flags = match reach {
-                Reach::Reads => Access::READS,
-                Reach::Writes if covered == CELL_BYTES => Access::WRITES,
-                Reach::Writes => Access::READS | Access::WRITES,
-                Reach::Both => Access::READS | Access::WRITES | Access::ATOMIC,
-            };
-            let access = Access(flags | if user.wrote { Access::PREVIOUS_WROTE } else { 0 });
-            let (kind, sources) = (Kind::Run, vec![user.point]);
-            self.log(
-                me,
-                Record {
-                    kind,
-                    access,
-                    object: cell,
-                    sources,
-                    ..Record::default()
-                },
-            );
+            let known = self.knows(me, user.point);
+            let hidden = known && hides;
+            // The first change of hands that could go without a record has one, which says that later ones may not.
+            hides |= known;
+            if !hidden {
+                self.log_run(me, cell, flags(covered, reach), user, hides);
+            }
         }
         let went_on = previous.filter(|_| other.is_none()).is_some_and(|user| user.wrote);
+        let point = self.point_after(me);
         self.users.insert(
             cell,
             User {
-                point: self.point_after(me),
+                point,
                 wrote: reach != Reach::Reads || went_on,
+                hides,
             },
         );
+    }
+
+    fn log_run(&mut self, me: usize, cell: u64, flags: u8, user: User, hides: bool) {
+        let wrote = if user.wrote { Access::PREVIOUS_WROTE } else { 0 };
+        let hidden = if hides { Access::AFTER_HIDDEN } else { 0 };
+        let (access, sources) = (Access(flags | wrote | hidden), vec![user.point]);
+        self.log(
+            me,
+            Record {
+                kind: Kind::Run,
+                access,
+                object: cell,
+                sources,
+                ..Record::default()
+            },
+        );
+    }
+}
+
+/// What an access to `covered` bytes of a cell does to it: writing part of it keeps the rest, so it reads, too.
+fn flags(covered: u64, reach: Reach) -> u8 {
+    match reach {
+        Reach::Reads => Access::READS,
+        Reach::Writes if covered == CELL_BYTES => Access::WRITES,
+        Reach::Writes => Access::READS | Access::WRITES,
+        Reach::Both => Access::READS | Access::WRITES | Access::ATOMIC,
     }
 }

@@ -1,1 +1,61 @@
-//! End-to-end tests.
+//! End-to-end tests of `refrain`, through the built tool as a user has it.
+//!
+//! Guests (`tests/guests`) are compiled with `refrain cc` and `refrain c++`, recorded, and replayed; their heads say what to
+//! expect. Beside them stand tests of what users and disks get wrong, of killed recordings, of the compiler
+//! drivers, and a canary that shows that the suite can fail at all. Nothing here links to the tool's crates: what is
+//! tested is the contract of the command line and of the files.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `REFRAIN_BIN` | the tool to test; otherwise `release/refrain` of the target directory the test was built in |
+//! | `REFRAIN_SUITE=full` | 200 replays of the determinism probe instead of 20 |
+//! | `REFRAIN_SUITE_SKIPS=fail` | a test that lacks something on this machine fails instead of being skipped |
+//! | `REFRAIN_SUITE_CANARY=1` | adds tests that must fail |
+//!
+//! A test's files are below `tmp/suite` of the target directory and are removed when it passes; when it fails, it
+//! prints the commands that lead there. Start reading at `sandbox`.
+#![forbid(unsafe_code)]
+
+pub mod bad_input;
+pub mod bugs;
+pub mod canary;
+pub mod command;
+pub mod compiler;
+pub mod coverage;
+pub mod guest;
+pub mod interrupted;
+pub mod load;
+pub mod probe;
+pub mod projects;
+pub mod recording;
+pub mod sandbox;
+pub mod tool;
+
+/// Why a test did not pass.
+#[derive(Debug)]
+pub enum Problem {
+    Failed(String),
+    /// Something is missing on this machine; not the tool's fault.
+    Skipped(String),
+}
+
+pub type Checked<T = ()> = Result<T, Problem>;
+
+pub fn failed<T>(message: impl Into<String>) -> Checked<T> {
+    Err(Problem::Failed(message.into()))
+}
+
+pub fn skipped<T>(reason: impl Into<String>) -> Checked<T> {
+    Err(Problem::Skipped(reason.into()))
+}
+
+/// Fails with `message` unless `condition` holds.
+pub fn require(condition: bool, message: impl FnOnce() -> String) -> Checked {
+    if condition { Ok(()) } else { failed(message()) }
+}
+
+impl From<std::io::Error> for Problem {
+    fn from(error: std::io::Error) -> Problem {
+        Problem::Failed(format!("the test itself cannot go on: {error}"))
+    }
+}

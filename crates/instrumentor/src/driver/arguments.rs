@@ -26,23 +26,91 @@ pub struct Request {
 
 /// Options whose value is the next argument, so that the value is not taken for an input.
 const WITH_VALUE: &[&str] = &[
-    "-o", "-x", "-I", "-L", "-l", "-D", "-U", "-F", "-B", "-T", "-u", "-z", "-e", "-h", "-A", "-G", "-include", "-imacros",
-    "-isystem", "-iquote", "-idirafter", "-isysroot", "-iprefix", "-iwithprefix", "-iwithprefixbefore", "-iwithsysroot",
-    "-include-pch", "-cxx-isystem", "-MF", "-MT", "-MQ", "-MJ", "-Xlinker", "-Xclang", "-Xpreprocessor", "-Xassembler",
-    "-Xanalyzer", "-Xarch_host", "-mllvm", "-target", "-arch", "-framework", "-rpath", "-soname", "--param", "--sysroot",
-    "--output", "--include-directory", "--define-macro", "--library-directory", "-dumpbase", "-dumpdir", "-aux-info",
-    "-serialize-diagnostics", "--serialize-diagnostics", "-working-directory", "--config",
+    "-o",
+    "-x",
+    "-I",
+    "-L",
+    "-l",
+    "-D",
+    "-U",
+    "-F",
+    "-B",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "-h",
+    "-A",
+    "-G",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-isysroot",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-iwithsysroot",
+    "-include-pch",
+    "-cxx-isystem",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-Xlinker",
+    "-Xclang",
+    "-Xpreprocessor",
+    "-Xassembler",
+    "-Xanalyzer",
+    "-Xarch_host",
+    "-mllvm",
+    "-target",
+    "-arch",
+    "-framework",
+    "-rpath",
+    "-soname",
+    "--param",
+    "--sysroot",
+    "--output",
+    "--include-directory",
+    "--define-macro",
+    "--library-directory",
+    "-dumpbase",
+    "-dumpdir",
+    "-aux-info",
+    "-serialize-diagnostics",
+    "--serialize-diagnostics",
+    "-working-directory",
+    "--config",
 ];
 
 /// With any of these clang only prints something.
-const INFORMATION: &[&str] = &["--version", "--help", "-dumpversion", "-dumpmachine", "-cc1", "-cc1as", "-cc1gen-reproducer"];
+const INFORMATION: &[&str] = &[
+    "--version",
+    "--help",
+    "-dumpversion",
+    "-dumpmachine",
+    "-cc1",
+    "-cc1as",
+    "-cc1gen-reproducer",
+];
 
-const CXX_EXTENSIONS: &[&str] = &["cc", "cp", "cxx", "cpp", "c++", "CPP", "C", "ii", "mm", "hh", "hpp", "hxx", "cppm", "ixx"];
+const CXX_EXTENSIONS: &[&str] = &[
+    "cc", "cp", "cxx", "cpp", "c++", "CPP", "C", "ii", "mm", "hh", "hpp", "hxx", "cppm", "ixx",
+];
+
+/// Compiling a header makes a precompiled one, and links nothing.
+const HEADER_EXTENSIONS: &[&str] = &["h", "hh", "hpp", "hxx", "H"];
 
 impl Request {
     pub fn parse(language: Language, arguments: &[OsString]) -> Result<Request, String> {
         let mut words = Vec::new();
-        expand(arguments.iter().map(|argument| argument.to_string_lossy().into_owned()), &mut words, 0)?;
+        expand(
+            arguments.iter().map(|argument| argument.to_string_lossy().into_owned()),
+            &mut words,
+            0,
+        )?;
         let mut request = Request {
             goal: Goal::Link,
             has_cxx_input: language == Language::Cxx,
@@ -61,6 +129,9 @@ impl Request {
                 inputs += 1;
                 let extension = word.rsplit_once('.').map_or("", |(_, extension)| extension);
                 request.has_cxx_input |= CXX_EXTENSIONS.contains(&extension);
+                if HEADER_EXTENSIONS.contains(&extension) {
+                    request.stop_at(Goal::Compile);
+                }
                 continue;
             }
             let value = if WITH_VALUE.contains(&word) { words.next() } else { None };
@@ -80,7 +151,7 @@ impl Request {
             "-E" | "-M" | "-MM" | "-fsyntax-only" | "--preprocess" | "--analyze" => self.stop_at(Goal::Preprocess),
             "-r" | "--relocatable" => self.stop_at(Goal::LinkRelocatable),
             "-static" | "--static" | "-static-pie" => self.is_static = true,
-            "-x" => self.has_cxx_input |= value.contains("c++"),
+            "-x" => self.input_language(value),
             "-m32" | "-mx32" | "-m16" => self.is_other_machine = Some(word.to_string()),
             "-target" => self.machine(value),
             "-g0" => self.has_debug_lines = false,
@@ -90,17 +161,28 @@ impl Request {
 
     fn joined_option(&mut self, word: &str) {
         if let Some(language) = word.strip_prefix("-x") {
-            self.has_cxx_input |= language.contains("c++");
+            self.input_language(language);
         } else if let Some(machine) = word.strip_prefix("--target=") {
             self.machine(machine);
         } else if let Some(names) = word.strip_prefix("-fsanitize=") {
             // These have a shadow memory of their own where ours is; undefined-behaviour checks have none.
             let shadowed = ["thread", "address", "memory", "hwaddress", "dataflow", "leak"];
-            self.sanitizer = names.split(',').find(|name| shadowed.contains(name)).map(String::from).or(self.sanitizer.take());
+            self.sanitizer = names
+                .split(',')
+                .find(|name| shadowed.contains(name))
+                .map(String::from)
+                .or(self.sanitizer.take());
         } else if word.contains("-D_FORTIFY_SOURCE") {
             self.is_fortified = true;
         } else if is_debug_option(word) {
             self.has_debug_lines = true;
+        }
+    }
+
+    fn input_language(&mut self, name: &str) {
+        self.has_cxx_input |= name.contains("c++");
+        if name.ends_with("-header") {
+            self.stop_at(Goal::Compile);
         }
     }
 
@@ -119,7 +201,9 @@ impl Request {
     }
 
     fn machine(&mut self, name: &str) {
-        let ours = (name.starts_with("x86_64") || name.starts_with("amd64")) && name.contains("linux") && !name.contains("x32");
+        let ours = (name.starts_with("x86_64") || name.starts_with("amd64"))
+            && name.contains("linux")
+            && !name.contains("x32");
         self.is_other_machine = if ours { None } else { Some(format!("target {name}")) };
     }
 
@@ -134,7 +218,9 @@ impl Request {
             ));
         }
         if let Some(machine) = &self.is_other_machine {
-            return Err(format!("{machine} is not supported: only x86-64 Linux programs can be recorded"));
+            return Err(format!(
+                "{machine} is not supported: only x86-64 Linux programs can be recorded"
+            ));
         }
         if self.is_static && self.goal == Goal::Link {
             return Err("-static is not supported: the recorder is a shared library. Link dynamically".to_string());
@@ -145,7 +231,9 @@ impl Request {
 
 /// -g, -g2, -ggdb3, -gdwarf-5, -gline-tables-only …, but not -gsplit-dwarf or -gz, which say nothing about what is kept.
 fn is_debug_option(word: &str) -> bool {
-    let Some(rest) = word.strip_prefix("-g") else { return false };
+    let Some(rest) = word.strip_prefix("-g") else {
+        return false;
+    };
     rest.is_empty()
         || rest.chars().all(|c| c.is_ascii_digit())
         || (rest.starts_with("gdb") && rest != "gdb0")

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER, recursive;
-static pthread_mutex_t branch = PTHREAD_MUTEX_INITIALIZER, jump = PTHREAD_MUTEX_INITIALIZER, leaked = PTHREAD_MUTEX_INITIALIZER, passed = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t spare = PTHREAD_MUTEX_INITIALIZER, branch = PTHREAD_MUTEX_INITIALIZER, jump = PTHREAD_MUTEX_INITIALIZER, leaked = PTHREAD_MUTEX_INITIALIZER, passed = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static struct { pthread_mutex_t lock; int yes_field; } yes_structure = {PTHREAD_MUTEX_INITIALIZER, 0};
-static int yes_simple, yes_table[64], yes_helper, yes_waiting, yes_both, yes_callback;
-static int no_once_without, no_two_locks, no_trylock, no_released_by_callee, no_escaped, no_recursive, no_conditional;
+static int yes_trylock, no_trylock, yes_simple, yes_table[64], yes_helper, yes_waiting, yes_both, yes_callback;
+static int no_once_without, no_two_locks, no_released_by_callee, no_escaped, no_recursive, no_conditional;
 static int no_foreign_mutex, no_after_longjmp, no_lock_in_one_branch, no_released_from_outside, no_atomic;
 int no_visible;
 pthread_mutex_t *give_away(void) { return &leaked; }
@@ -38,7 +38,8 @@ static void *worker(void *arg) {
     yes_callback += items[0];
     unlock_for_caller();
     no_released_by_callee++;
-    if (pthread_mutex_trylock(&m) == 0) { no_trylock++; pthread_mutex_unlock(&m); }
+    if (pthread_mutex_trylock(&m) == 0) { yes_trylock++; pthread_mutex_unlock(&m); }
+    pthread_mutex_trylock(&spare); no_trylock++;
     pthread_mutex_lock(&other); no_two_locks++; pthread_mutex_unlock(&other);
     pthread_mutex_lock(&leaked); no_foreign_mutex++; pthread_mutex_unlock(&leaked);
     pthread_mutex_lock(&recursive); no_recursive++; pthread_mutex_unlock(&recursive);
@@ -68,5 +69,5 @@ int main(void) {
     pthread_mutex_unlock(&other); pthread_mutex_unlock(&m);
     printf("%d %d %d %d %d %d %d %d %d\n", no_once_without, no_two_locks, no_released_by_callee, *escape(), no_recursive, no_foreign_mutex,
            no_after_longjmp, no_lock_in_one_branch, no_released_from_outside);
-    return no_conditional + (no_trylock > 2) + (give_away() == 0) + (no_atomic != 2);
+    return no_conditional + (no_trylock != 2) + (give_away() == 0) + (no_atomic != 2);
 }

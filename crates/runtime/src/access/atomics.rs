@@ -130,10 +130,11 @@ atomics! {
 /// `place` is valid and 16-aligned.
 unsafe fn cas16(place: *mut u128, expected: u128, desired: u128) -> u128 {
     let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
-    // SAFETY: the operation itself is the caller's promise. rbx belongs to LLVM, so it is saved around the use.
+    // SAFETY: the operation itself is the caller's promise. rbx belongs to LLVM, so it is saved around the use; the
+    // others are named, because LLVM may choose rbx for an unnamed one.
     unsafe {
-        core::arch::asm!("xchg rbx, {new}", "lock cmpxchg16b [{place}]", "mov rbx, {new}",
-             place = in(reg) place, new = inout(reg) desired as u64 => _, in("rcx") (desired >> 64) as u64,
+        core::arch::asm!("xchg rbx, rsi", "lock cmpxchg16b [rdi]", "mov rbx, rsi",
+             in("rdi") place, inout("rsi") desired as u64 => _, in("rcx") (desired >> 64) as u64,
              inout("rax") low, inout("rdx") high, options(nostack));
     }
     (high as u128) << 64 | low as u128

@@ -12,7 +12,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::compiler_fence;
 use run_model::Kind;
-use run_model::Op;
 use run_model::Point;
 use run_model::ThreadIndex;
 use runtime_abi::CHUNK_BYTES;
@@ -93,7 +92,7 @@ pub fn is_split(address: u64) -> bool {
 }
 
 impl Local {
-    /// Gets the right to access the chunk of `address`, logging what that takes for the event about to happen.
+    /// Gets the right to access the chunk of `address`; each acquisition that takes is an event.
     pub fn acquire_chunk(&mut self, address: u64, intent: Intent) -> Right {
         let mut backoff = Backoff::default();
         loop {
@@ -143,11 +142,11 @@ impl Local {
             }
             let users = match seen {
                 0 => None,
-                _ if seen == exclusive_word(self.index) => Some(self.point_after()),
+                _ if seen == exclusive_word(self.index) => Some(self.point()),
                 _ if seen & EXCLUSIVE != 0 => Some(self.wait_for_owner(seen)),
                 epoch => {
                     self.log_take_from_readers(address, epoch);
-                    Some(self.point_after())
+                    Some(self.point())
                 }
             };
             finish_split(address, users);
@@ -211,7 +210,7 @@ impl Local {
         let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address);
         if page_is_hot || chunk_is_hot {
             for i in 0..=along {
-                finish_split(address + i * CHUNK_BYTES, Some(self.point_after()));
+                finish_split(address + i * CHUNK_BYTES, Some(self.point()));
             }
             return Some(Right::Cells);
         }
@@ -232,7 +231,7 @@ impl Local {
 
     fn log_take(&mut self, address: u64, sources: &[Point]) {
         if !sources.iter().all(|user| self.knows(*user)) {
-            self.record(Kind::Take, Op::None, 0, address / CHUNK_BYTES * CHUNK_BYTES, 0, sources);
+            self.acquisition(Kind::Take, address / CHUNK_BYTES * CHUNK_BYTES, 0, sources);
         }
     }
 
@@ -282,12 +281,12 @@ impl Local {
     pub fn see_epochs(&mut self) {
         let epoch = control::header().epoch.load(Acquire);
         if self.slot.seen.load(Relaxed) < epoch {
-            self.record(Kind::Seen, Op::None, 0, 0, epoch as i64, &[]);
+            self.acquisition(Kind::Seen, 0, epoch as i64, &[]);
             self.slot.seen.store(epoch, Release);
         }
     }
 
-    /// Creates the next epoch with this thread's current event, and logs it.
+    /// Creates the next epoch: an event of this thread's.
     pub fn create_epoch(&mut self, kind: Kind, object: u64, sources: &[Point]) -> u64 {
         let mut backoff = Backoff::default();
         while EPOCH_LOCK.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
@@ -295,7 +294,7 @@ impl Local {
         }
         let header = control::header();
         let epoch = header.epoch.load(Relaxed) + 1;
-        self.record(kind, Op::None, 0, object, epoch as i64, sources);
+        self.acquisition(kind, object, epoch as i64, sources);
         // Release: pairs with the Acquire in `see_epochs`.
         header.epoch.store(epoch, Release);
         self.slot.seen.store(epoch, Release);

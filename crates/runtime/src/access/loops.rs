@@ -35,6 +35,9 @@ pub unsafe extern "C" fn __refrain_loop_enter(ranges: *const Range, count: u64, 
     let Some(local) = Local::current() else { return 1 };
     // SAFETY: the caller's promise.
     let ranges = unsafe { core::slice::from_raw_parts(ranges, count as usize) };
+    if control::mode() == Mode::Replay {
+        local.pass_acquisitions();
+    }
     if local.event().saturating_add(events) > local.slot.gate.load(Relaxed) {
         return 0;
     }

@@ -34,7 +34,10 @@ fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
 
 impl Local {
     /// Opens a window over whole ranges if they are ours already and no gate lies in the next `events` events.
-    fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
+    fn try_window(&mut self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
+        if control::mode() == Mode::Replay {
+            self.pass_acquisitions();
+        }
         if self.event().saturating_add(events) > self.slot.gate.load(Relaxed) {
             return false;
         }

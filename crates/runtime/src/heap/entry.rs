@@ -43,8 +43,13 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     let Some(total) = count.checked_mul(bytes) else { return out_of_memory() };
     let block = pointer(local.allocate(total as u64));
     if !block.is_null() {
-        // SAFETY: a new block of at least `total` bytes.
-        unsafe { core::ptr::write_bytes(block.cast::<u8>(), 0, total) };
+        // SAFETY: a new block of at least `total` bytes. A recorded write: somebody may still use its former life.
+        unsafe {
+            match control::observes_memory() {
+                true => local.fill(block.cast(), 0, total),
+                false => core::ptr::write_bytes(block.cast::<u8>(), 0, total),
+            }
+        }
     }
     block
 }
@@ -88,9 +93,13 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
     }
     let new = malloc(bytes);
     if !new.is_null() {
-        // SAFETY: both blocks have at least that many bytes, and the new one is nobody else's.
+        let bytes = bytes.min(old as usize);
+        // SAFETY: both blocks have at least that many bytes, and the new one is nobody else's. Recorded, as in `calloc`.
         unsafe {
-            core::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), bytes.min(old as usize));
+            match Local::current() {
+                Some(local) if control::observes_memory() => local.copy(new.cast(), block.cast(), bytes),
+                _ => core::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), bytes),
+            }
             free(block);
         }
     }

@@ -34,7 +34,7 @@ const LIST_BLOCKS_MIN: u64 = 16;
 static COMMON_NEXT: AtomicU64 = AtomicU64::new(COMMON);
 static POOL: [AtomicU64; class::CLASSES] = [const { AtomicU64::new(0) }; class::CLASSES];
 
-/// A thread's own lists. Linked through the first word of each free block.
+/// A thread's own lists of free blocks, linked outside of them (`link`).
 pub struct ThreadHeap {
     /// Next unused address of the zone; 0: the zone is not mapped.
     next: u64,
@@ -51,13 +51,28 @@ pub fn reserve() {
     }
 }
 
+/// Where a free block's link to the next is kept: in the ghost shadow of its header. Not in the block: a program that
+/// uses memory after freeing it must find there what it would have found in any other run.
+fn link(block: u64) -> &'static AtomicU64 {
+    // SAFETY: the ghost shadow of the arena is mapped, and no object of the program's lies at our header.
+    unsafe { &*(((block - 8) ^ runtime_abi::GHOST_XOR) as *const AtomicU64) }
+}
+
+fn next_of(block: u64) -> u64 {
+    link(block).load(Relaxed)
+}
+
+fn set_next(block: u64, next: u64) {
+    link(block).store(next, Relaxed);
+}
+
 fn read(address: u64) -> u64 {
-    // SAFETY: the address of a free block of ours: mapped, 16-aligned, and nobody else's.
+    // SAFETY: the word before a block of ours (`class_of` and `whole_block` are asked only about addresses of the arena).
     unsafe { *(address as *const u64) }
 }
 
 fn write(address: u64, value: u64) {
-    // SAFETY: as in `read`; or the header of a block being carved.
+    // SAFETY: the word before a block being carved: mapped, 8-aligned, and nobody else's.
     unsafe { *(address as *mut u64) = value }
 }
 
@@ -74,13 +89,13 @@ impl ThreadHeap {
         if block == 0 {
             return None;
         }
-        self.lists[class as usize] = read(block);
+        self.lists[class as usize] = next_of(block);
         self.blocks[class as usize] -= 1;
         Some(block)
     }
 
     fn push(&mut self, class: u32, block: u64) {
-        write(block, self.lists[class as usize]);
+        set_next(block, self.lists[class as usize]);
         self.lists[class as usize] = block;
         self.blocks[class as usize] += 1;
     }
@@ -127,7 +142,7 @@ impl Local {
                 let mut block = list;
                 while block != 0 {
                     heap.blocks[class as usize] += 1;
-                    block = read(block);
+                    block = next_of(block);
                 }
             } else if from_zone.is_none() {
                 let start = COMMON_NEXT.fetch_add(whole.next_multiple_of(PAGE), Relaxed);
@@ -147,10 +162,6 @@ impl Local {
     /// Frees a block of ours.
     pub fn release(&mut self, block: u64) {
         let class = class_of(block);
-        if class::bytes(class) >= ZONE_BLOCK_MAX {
-            // A large block keeps its addresses and gives its memory back.
-            sys::discard((block + 8).next_multiple_of(PAGE), (class::bytes(class) & !(PAGE - 1)) as usize - PAGE as usize);
-        }
         self.heap.push(class, block);
         let blocks = self.heap.blocks[class as usize] as u64;
         if blocks > LIST_BLOCKS_MIN && blocks * class::bytes(class) > LIST_BYTES_MAX {
@@ -164,17 +175,17 @@ impl Local {
         let keep = self.heap.blocks[class as usize] / 2;
         let mut last_kept = self.heap.lists[class as usize];
         for _ in 1..keep {
-            last_kept = read(last_kept);
+            last_kept = next_of(last_kept);
         }
-        let given = read(last_kept);
-        write(last_kept, 0);
+        let given = next_of(last_kept);
+        set_next(last_kept, 0);
         self.heap.blocks[class as usize] = keep;
         self.pool_operation(class, |_| {
             let mut end = given;
-            while read(end) != 0 {
-                end = read(end);
+            while next_of(end) != 0 {
+                end = next_of(end);
             }
-            write(end, POOL[class as usize].load(Relaxed));
+            set_next(end, POOL[class as usize].load(Relaxed));
             POOL[class as usize].store(given, Relaxed);
             0
         });

@@ -4,6 +4,7 @@ use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::release;
+use crate::interpose::threads::object_of;
 use crate::local::Local;
 use crate::real;
 use core::ffi::c_int;
@@ -35,7 +36,7 @@ pub fn cancellable(object: u64, wait: impl FnOnce() -> c_int) -> c_int {
             && control::mode() == Mode::Record
         {
             local.blocking(|| ());
-            let canceller = local.last_user(local.slot as *const _ as u64);
+            let canceller = local.last_user(object_of(local.index));
             local.record(run_model::Kind::Sync, Op::Cancelled, 0, object as u64, 1, canceller.as_slice());
             local.complete();
         }
@@ -54,14 +55,41 @@ pub fn cancellable(object: u64, wait: impl FnOnce() -> c_int) -> c_int {
 }
 
 /// Replay: if the recording was cancelled here, is cancelled here: does not return.
+///
+/// The thread cancels itself. Who cancelled it in the recording has only come to its event: a request made by
+/// somebody else could take effect too early.
 pub fn replay_cancellation(local: &mut Local, object: u64, before: impl FnOnce()) {
     if local.cursor.expects(local.event(), Op::Cancelled) {
         local.begin(Op::Cancelled, object);
         before();
         local.complete();
-        // SAFETY: the request has been made: the gate waited for it.
-        unsafe { real::pthread_testcancel() };
+        // SAFETY: cancellation is enabled, as it was; a request to oneself takes effect at the next test.
+        unsafe {
+            real::pthread_cancel(libc::pthread_self());
+            real::pthread_testcancel();
+        }
     }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_testcancel() {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::pthread_testcancel() };
+    let Some(local) = observed() else { return real() };
+    let object = object_of(local.index);
+    if control::mode() == Mode::Replay {
+        replay_cancellation(local, object, || ());
+        local.begin(Op::Cancel, object);
+    } else {
+        local.at_change_point();
+        cancellable(object, || {
+            real();
+            0
+        });
+    }
+    local.complete();
 }
 
 /// A wait of any kind; `real` is the one the program called.

@@ -205,10 +205,14 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
         local.complete();
     } else {
         local.create_epoch(Kind::Exit, 0, &[]);
-        local.complete();
     }
     // Release: pairs with the Acquire in `chunk::wait_for_owner`: its last access is visible to who sees its end.
     local.slot.state.store(thread_state::EXITED, Release);
+}
+
+/// What stands for a thread as the object of joins and cancellations.
+pub fn object_of(index: u32) -> u64 {
+    &HANDLES[index as usize] as *const AtomicU64 as u64
 }
 
 fn index_of(thread: pthread_t) -> Option<u32> {
@@ -220,7 +224,7 @@ fn index_of(thread: pthread_t) -> Option<u32> {
 /// A join of any kind. The thread's end is after all its events, so its count is final.
 fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
     let Some(local) = observed() else { return real() };
-    let object = index_of(thread).map_or(0, |index| control::slot(index) as *const _ as u64);
+    let object = index_of(thread).map_or(0, object_of);
     if control::mode() == Mode::Replay {
         replay_cancellation(local, object, || ());
     }
@@ -287,14 +291,11 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
 pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the program's own call.
     let real = || unsafe { real::pthread_cancel(thread) };
-    match (observed(), index_of_observed(thread)) {
-        (Some(_), Some(index)) => crate::interpose::release(Op::Cancel, control::slot(index) as *const _ as u64, real),
-        _ => real(),
-    }
-}
-
-fn index_of_observed(thread: pthread_t) -> Option<u32> {
-    observed().and_then(|_| index_of(thread))
+    let Some(index) = observed().and_then(|_| index_of(thread)) else { return real() };
+    crate::interpose::release(Op::Cancel, object_of(index), || {
+        // In replay a thread that was cancelled at an event of its own does it itself, when it comes there.
+        if control::mode() == Mode::Replay && crate::replay::is_cancelled_at_an_event(index) { 0 } else { real() }
+    })
 }
 
 /// Keys are numbered in the order they are asked for.

@@ -1,0 +1,352 @@
+//! `refrain cc` and `refrain c++` in the place of clang: what build systems rely on.
+use crate::Checked;
+use crate::command::Ended;
+use crate::recording::record;
+use crate::require;
+use crate::sandbox::Sandbox;
+use crate::sandbox::trial;
+use crate::tool;
+use libtest_mimic::Trial;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Two threads that race; small enough to be compiled many times.
+const RACE: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include "value.h"
+static volatile unsigned shared;
+static void *body(void *argument) {
+    for (int i = 0; i < 2000; i++)
+        shared = shared * 31 + VALUE + (argument != 0);
+    return argument;
+}
+int main(void) {
+    pthread_t a, b;
+    pthread_create(&a, NULL, body, NULL);
+    pthread_create(&b, NULL, body, &a);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    printf("%u\n", shared);
+    return 0;
+}
+"#;
+
+const RACE_CXX: &str = r#"
+#include <concepts>
+#include <iostream>
+#include <thread>
+#include <vector>
+template <std::integral T> struct Cell { volatile T value{}; };
+static Cell<unsigned> shared;
+int main() {
+    std::vector<std::jthread> threads;
+    for (unsigned me = 0; me < 2; me++)
+        threads.emplace_back([me] {
+            for (int i = 0; i < 2000; i++)
+                shared.value = shared.value * 31 + me;
+        });
+    threads.clear();
+    std::cout << shared.value << std::endl;
+}
+"#;
+
+type Check = fn(&Sandbox) -> Checked;
+
+pub fn trials() -> Vec<Trial> {
+    let all: [(&str, Check); 11] = [
+        ("stages", stages),
+        ("dependency_files", dependency_files),
+        ("response_files", response_files),
+        ("several_sources", several_sources),
+        ("optimisation_levels", optimisation_levels),
+        ("languages", languages),
+        ("questions", questions),
+        ("errors", errors),
+        ("odd_names_and_inputs", odd_names_and_inputs),
+        ("plain_objects", plain_objects),
+        ("source_lines", source_lines),
+    ];
+    all.map(|(name, check)| trial(format!("compiler/{name}"), check)).into()
+}
+
+fn write_sources(sandbox: &Sandbox) -> Checked {
+    sandbox.write("race.c", RACE)?;
+    sandbox.write("value.h", "#define VALUE 7\n")?;
+    sandbox.write("race.cpp", RACE_CXX)?;
+    Ok(())
+}
+
+fn cc(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Ended> {
+    sandbox.run(&sandbox.refrain(["cc"]).args(arguments))
+}
+
+fn plain(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Ended> {
+    sandbox.run(&sandbox.other(tool::plain_compiler(false), arguments))
+}
+
+/// The program records and replays; it would be refused if it was not instrumented.
+fn check_program(sandbox: &Sandbox, name: &str) -> Checked {
+    let run = format!("run-of-{name}");
+    let recorded = record(sandbox, &run, &[], &sandbox.work().join(name), LIMIT)?;
+    recorded.ended.clone().expect_status(0)?;
+    recorded.check_replay(sandbox, 3, 0, LIMIT)
+}
+
+fn stages(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    cc(sandbox, &["-O2", "-c", "race.c"])?.expect_status(0)?;
+    let object = fs::read(sandbox.work().join("race.o"))?;
+    require(object.starts_with(b"\x7fELF"), || {
+        "-c did not make an object file".to_owned()
+    })?;
+    cc(sandbox, &["-O2", "-S", "race.c"])?.expect_status(0)?;
+    let assembly = fs::read_to_string(sandbox.work().join("race.s"))?;
+    require(assembly.contains("main:") && assembly.contains("__refrain"), || {
+        "-S did not make instrumented assembly".to_owned()
+    })?;
+    cc(sandbox, &["-c", "race.s", "-o", "assembled.o"])?.expect_status(0)?;
+    cc(sandbox, &["assembled.o", "-pthread", "-o", "from_assembly"])?.expect_status(0)?;
+    check_program(sandbox, "from_assembly")?;
+
+    let (ours, theirs) = (cc(sandbox, &["-E", "race.c"])?, plain(sandbox, &["-E", "race.c"])?);
+    require(ours.stdout == theirs.stdout, || {
+        ours.told("-E is not what clang prints")
+    })?;
+    cc(sandbox, &["-E", "race.c", "-o", "race.i"])?.expect_status(0)?;
+    cc(sandbox, &["-O1", "-c", "race.i", "-o", "preprocessed.o"])?.expect_status(0)?;
+    cc(sandbox, &["-fsyntax-only", "race.c"])?.expect_status(0)?;
+    cc(sandbox, &["race.o", "-pthread", "-o", "linked"])?.expect_status(0)?;
+    check_program(sandbox, "linked")
+}
+
+fn dependency_files(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    let kinds: [(&[&str], &str); 4] = [
+        (&["-MMD", "-MP", "-c", "race.c", "-o", "race.o"], "race.d"),
+        (&["-MD", "-MF", "named.d", "-c", "race.c", "-o", "race.o"], "named.d"),
+        (
+            &[
+                "-MMD", "-MT", "target", "-MF", "target.d", "-c", "race.c", "-o", "race.o",
+            ],
+            "target.d",
+        ),
+        (&["-Wp,-MMD,passed.d", "-c", "race.c", "-o", "race.o"], "passed.d"),
+    ];
+    for (arguments, file) in kinds {
+        let path = sandbox.work().join(file);
+        cc(sandbox, arguments)?.expect_status(0)?;
+        let ours = fs::read_to_string(&path)?;
+        fs::remove_file(&path)?;
+        plain(sandbox, arguments)?.expect_status(0)?;
+        let theirs = fs::read_to_string(&path)?;
+        require(ours == theirs, || format!("{file}: got\n{ours}\ninstead of\n{theirs}"))?;
+        require(ours.contains("value.h"), || {
+            format!("{file} does not name value.h: {ours}")
+        })?;
+    }
+    let (ours, theirs) = (cc(sandbox, &["-MM", "race.c"])?, plain(sandbox, &["-MM", "race.c"])?);
+    require(ours.stdout == theirs.stdout && ours.status == 0, || {
+        ours.told("-MM is not what clang prints")
+    })
+}
+
+fn response_files(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    sandbox.write("flags.rsp", "-O2 -g\n-DTEXT=\"a \\\"b\\\" c\" 'race.c'\n@more.rsp\n")?;
+    sandbox.write("more.rsp", "-pthread -o from_response")?;
+    cc(sandbox, &["@flags.rsp"])?.expect_status(0)?;
+    check_program(sandbox, "from_response")
+}
+
+fn several_sources(sandbox: &Sandbox) -> Checked {
+    sandbox.write(
+        "main.c",
+        "int twice(int);\nint main(void) { return twice(21) != 42; }\n",
+    )?;
+    sandbox.write("twice.c", "int twice(int x) { return 2 * x; }\n")?;
+    cc(sandbox, &["-O2", "-pthread", "main.c", "twice.c", "-o", "both"])?.expect_status(0)?;
+    check_program(sandbox, "both")?;
+    cc(sandbox, &["-c", "main.c", "twice.c"])?.expect_status(0)?;
+    sandbox
+        .run(&sandbox.other("ar", ["rcs", "libtwice.a", "twice.o"]))?
+        .expect_status(0)?;
+    cc(sandbox, &["main.o", "-L.", "-ltwice", "-o", "archived"])?.expect_status(0)?;
+    check_program(sandbox, "archived")?;
+    cc(sandbox, &["-r", "main.o", "twice.o", "-o", "partial.o"])?.expect_status(0)?;
+    cc(sandbox, &["partial.o", "-o", "relinked"])?.expect_status(0)?;
+    check_program(sandbox, "relinked")?;
+    cc(sandbox, &["main.c", "twice.c"])?.expect_status(0)?;
+    check_program(sandbox, "a.out")
+}
+
+fn optimisation_levels(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    for level in ["-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-Og"] {
+        let (c, cxx) = (format!("c{level}"), format!("cxx{level}"));
+        cc(sandbox, &[level, "-g", "-fPIC", "-pthread", "race.c", "-o", &c])?.expect_status(0)?;
+        check_program(sandbox, &c)?;
+        let line = sandbox.refrain(["c++", level, "-std=c++20", "-pthread", "race.cpp", "-o", &cxx]);
+        sandbox.run(&line)?.expect_status(0)?;
+        check_program(sandbox, &cxx)?;
+    }
+    Ok(())
+}
+
+fn languages(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    let strict = [
+        "-std=c11",
+        "-pedantic-errors",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-D_POSIX_C_SOURCE=200809L",
+    ];
+    sandbox
+        .run(
+            &sandbox
+                .refrain(["cc"])
+                .args(strict)
+                .args(["-pthread", "race.c", "-o", "strict"]),
+        )?
+        .expect_status(0)?;
+    check_program(sandbox, "strict")?;
+    cc(sandbox, &["-x", "c", "-no-pie", "-pthread", "race.c", "-o", "fixed"])?.expect_status(0)?;
+    check_program(sandbox, "fixed")?;
+    // A C driver given C++ compiles C++, but does not link its library by itself.
+    cc(
+        sandbox,
+        &["-std=c++20", "race.cpp", "-pthread", "-lstdc++", "-o", "cxx_by_cc"],
+    )?
+    .expect_status(0)?;
+    check_program(sandbox, "cxx_by_cc")
+}
+
+fn questions(sandbox: &Sandbox) -> Checked {
+    let same: [&[&str]; 6] = [
+        &["-dumpmachine"],
+        &["-dumpversion"],
+        &["-print-file-name=libc.so"],
+        &["-print-prog-name=ld"],
+        &["-print-multi-os-directory"],
+        &["--print-target-triple"],
+    ];
+    for arguments in same {
+        let (ours, theirs) = (cc(sandbox, arguments)?, plain(sandbox, arguments)?);
+        let is_same = ours.status == theirs.status && ours.stdout == theirs.stdout;
+        require(is_same, || {
+            ours.told(&format!("clang answers {}", theirs.stdout_text().trim()))
+        })?;
+    }
+    for arguments in [&["--version"][..], &["-v"]] {
+        let ended = cc(sandbox, arguments)?.expect_status(0)?;
+        let text = ended.stdout_text() + &ended.stderr_text();
+        require(text.contains("clang version"), || {
+            ended.told("configure scripts look for the compiler's version")
+        })?;
+    }
+    let defines = sandbox
+        .run(&sandbox.refrain(["cc", "-dM", "-E", "-x", "c", "/dev/null"]))?
+        .expect_status(0)?;
+    require(defines.stdout_text().contains("__clang_major__"), || {
+        defines.told("no predefined macros")
+    })
+}
+
+fn errors(sandbox: &Sandbox) -> Checked {
+    sandbox.write("wrong.c", "int main(void) {\n    return nothing;\n}\n")?;
+    sandbox.write(
+        "unlinked.c",
+        "int nowhere(void);\nint main(void) { return nowhere(); }\n",
+    )?;
+    sandbox.write("careless.c", "int main(void) { int unused = 1; return 0; }\n")?;
+    let wrong = cc(sandbox, &["-c", "wrong.c"])?;
+    require(wrong.status == 1 && wrong.stderr_text().contains("wrong.c:2:"), || {
+        wrong.told("expected an error")
+    })?;
+    require(!sandbox.work().join("wrong.o").exists(), || {
+        "a failed compilation left an object".to_owned()
+    })?;
+    let unlinked = cc(sandbox, &["unlinked.c", "-o", "unlinked"])?;
+    require(
+        unlinked.status != 0 && unlinked.stderr_text().contains("nowhere"),
+        || unlinked.told("expected an error"),
+    )?;
+    let careless = cc(sandbox, &["-Wall", "-Werror", "-c", "careless.c"])?;
+    require(
+        careless.status == 1 && careless.stderr_text().contains("unused"),
+        || careless.told("expected an error"),
+    )?;
+    for arguments in [&["-c", "missing.c"][..], &[], &["--no-such-flag", "-c", "careless.c"]] {
+        let ended = cc(sandbox, arguments)?;
+        require(ended.status != 0 && !ended.stderr.is_empty(), || {
+            ended.told("expected an error")
+        })?;
+    }
+    Ok(())
+}
+
+fn odd_names_and_inputs(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    sandbox.write("a name with spaces.c", RACE)?;
+    cc(sandbox, &["-I.", "-pthread", "a name with spaces.c", "-o", "a program"])?.expect_status(0)?;
+    check_program(sandbox, "a program")?;
+    sandbox.write("sub/dir/deep.c", "int deep(void) { return 1; }\n")?;
+    cc(sandbox, &["-c", "sub/dir/deep.c"])?.expect_status(0)?;
+    require(sandbox.work().join("deep.o").exists(), || {
+        "the object belongs into the current directory".to_owned()
+    })?;
+    let from_stdin = format!(
+        "{} -x c -I. -pthread -o from_stdin - < race.c",
+        sandbox.compiler_variable("cc")
+    );
+    sandbox
+        .run(&sandbox.other("sh", ["-c", &from_stdin]))?
+        .expect_status(0)?;
+    check_program(sandbox, "from_stdin")?;
+    sandbox.write("empty.c", "")?;
+    cc(sandbox, &["-c", "empty.c", "-o", "/dev/null"])?.expect_status(0)?;
+    sandbox.write(
+        "answer.S",
+        ".globl answer\nanswer:\n  mov $42, %eax\n  ret\n.section .note.GNU-stack,\"\",@progbits\n",
+    )?;
+    sandbox.write(
+        "ask.c",
+        "int answer(void);\nint main(void) { return answer() != 42; }\n",
+    )?;
+    cc(sandbox, &["ask.c", "answer.S", "-o", "asks"])?.expect_status(0)?;
+    check_program(sandbox, "asks")
+}
+
+fn plain_objects(sandbox: &Sandbox) -> Checked {
+    sandbox.write(
+        "main.c",
+        "int helper(int);\nint main(void) { return helper(1) != 2; }\n",
+    )?;
+    sandbox.write("helper.c", "int helper(int x) { return x + 1; }\n")?;
+    plain(sandbox, &["-O2", "-c", "helper.c"])?.expect_status(0)?;
+    cc(sandbox, &["-O2", "main.c", "helper.o", "-o", "mixed"])?.expect_status(0)?;
+    check_program(sandbox, "mixed")
+}
+
+fn source_lines(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    for (flags, program) in [(&["-g"][..], "debug"), (&[], "no_debug")] {
+        let line = sandbox
+            .refrain(["cc", "-O1", "-pthread", "race.c", "-o", program])
+            .args(flags);
+        sandbox.run(&line)?.expect_status(0)?;
+        check_program(sandbox, program)?;
+        let run = Path::new(".").join(format!("run-of-{program}"));
+        let dump = sandbox.run(&sandbox.refrain(["dump"]).arg(run))?.expect_status(0)?;
+        // The line of the racy statement, with or without -g: sites need no debug information in the program.
+        require(dump.stdout_text().contains("race.c:8"), || {
+            dump.told("expected records of race.c:8")
+        })?;
+    }
+    Ok(())
+}

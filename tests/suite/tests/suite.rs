@@ -1,0 +1,35 @@
+//! Collects the trials of all modules and runs them.
+use libtest_mimic::Arguments;
+use libtest_mimic::Trial;
+use refrain_suite::bad_input;
+use refrain_suite::bugs;
+use refrain_suite::canary;
+use refrain_suite::compiler;
+use refrain_suite::coverage;
+use refrain_suite::interrupted;
+use refrain_suite::probe;
+use refrain_suite::projects;
+use std::process::ExitCode;
+
+fn trials() -> Result<Vec<Trial>, String> {
+    let mut trials = Vec::new();
+    trials.extend(canary::trials()?);
+    trials.extend(compiler::trials());
+    trials.extend(projects::trials());
+    trials.extend(coverage::trials()?);
+    trials.extend(bugs::trials()?);
+    trials.extend(probe::trials()?);
+    trials.extend(bad_input::trials()?);
+    trials.extend(interrupted::trials()?);
+    Ok(trials)
+}
+
+fn main() -> ExitCode {
+    match trials() {
+        Ok(trials) => libtest_mimic::run(&Arguments::from_args(), trials).exit_code(),
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
