@@ -81,8 +81,8 @@ fn build() -> Result<(), Failure> {
 }
 
 fn check() -> Result<(), Failure> {
-    tidy::tidy()?;
     layering::check()?;
+    tidy::tidy()?;
     Cargo::new("fmt").args(["--all", "--check"]).run()?;
     Cargo::new("clippy")
         .args(["--workspace", "--all-targets", "--", "-D", "warnings"])
@@ -92,21 +92,21 @@ fn check() -> Result<(), Failure> {
 fn test() -> Result<(), Failure> {
     setup::setup()?;
     build()?;
-    tidy::tidy()?;
     layering::check()?;
+    tidy::tidy()?;
     // Optimised, because guests are run hundreds of times; one profile, so that nothing is built twice.
     Cargo::new("test")
         .args(["--release", "--workspace"])
-        .env("REFRAIN", refrain())
+        .env("REFRAIN_BIN", refrain())
         .run()
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {
     build()?;
     Cargo::new("test")
-        .args(["--release", "--package", "suite", "--"])
+        .args(["--release", "--package", "refrain-suite", "--"])
         .args(name)
-        .env("REFRAIN", refrain())
+        .env("REFRAIN_BIN", refrain())
         .run()
 }
 

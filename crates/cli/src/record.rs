@@ -125,6 +125,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         ending.outcome,
         run.path().display()
     ));
+    if let Some(error) = &recorded.seal_failed {
+        say(format_args!(
+            "the run could not be completed, and counts as interrupted: {error}"
+        ));
+    }
     if let Some(reason) = &ending.truncated {
         say(format_args!(
             "the recording ends before the program did, because {reason}; the part before is usable"

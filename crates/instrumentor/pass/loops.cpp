@@ -2,9 +2,10 @@
 //
 // An innermost loop whose trip count and address ranges are known before it starts gets a plain second version:
 //
-//   ranges = [lowest, highest + 1) of every access      events = how many accesses the loop will perform
-//   if (long enough && __refrain_loop_enter(ranges, n, events)) { plain loop; __refrain_loop_leave(events); }
-//   else instrumented loop
+//   for each strip of the loop (see strips.h):
+//     ranges = [lowest, highest + 1) of every access in it      events = how many accesses it will perform
+//     if (long enough && __refrain_loop_enter(ranges, n, events)) { plain loop; __refrain_loop_leave(events); }
+//     else instrumented loop
 //
 // The plain version performs the same accesses in the same order, so it stands for exactly as many events; only loops
 // in which every access happens exactly once per iteration qualify. The vectoriser finds the plain version as it
@@ -17,6 +18,7 @@
 // lies between the first and the last address. A loop that would fault is outside of what the ranges promise, and
 // faults in both versions.
 #include "loops.h"
+#include "strips.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/ScalarEvolutionExpressions.h"
@@ -40,11 +42,11 @@ constexpr uint64_t IterationsMin = 16;
 // The runtime looks at every chunk of a range, so a range should not be much longer than what is accessed of it.
 constexpr int64_t StepMax = 128;
 
+// One access, or several of the same shape next to each other: first + i * step .. + bytes in iteration i.
 struct Range {
-  const SCEV *Low, *High; // as 64-bit integers; High is the address of the last access
-  uint64_t Bytes;         // of that access
+  const SCEV *First, *Step; // 64-bit integers, known in the preheader
+  uint64_t Bytes;
   bool Write;
-  bool Sparse;            // the step is not a small constant: compare the length with the iterations at run time
 };
 
 class Versioner {
@@ -56,10 +58,21 @@ public:
     simplifyLoop(L, &DT, &LI, &SE, nullptr, nullptr, /*PreserveLCSSA=*/false);
     if (!describe(L))
       return;
+    Instruction *End = L->getLoopPreheader()->getTerminator();
+    Value *Total = IRBuilder<>(End).CreateAdd(Expand.expandCodeFor(Backedges, R.I64, End), R.number(1), "refrain.total");
+    SmallVector<std::pair<Value *, Value *>, 8> Bases;
+    for (const Range &Each : Ranges) {
+      Value *First = Expand.expandCodeFor(Each.First, R.I64, End);
+      Bases.push_back({First, Expand.expandCodeFor(Each.Step, R.I64, End)});
+    }
+    Strip Whole{R.number(0), Total};
+    bool Short = SE.getSmallConstantMaxTripCount(L) && SE.getSmallConstantMaxTripCount(L) <= StripIterations;
+    if (L->getExitingBlock() == L->getLoopLatch() && isa<BranchInst>(L->getLoopLatch()->getTerminator()) && !Short)
+      Whole = cutIntoStrips(L, Total, LI, DT);
     formLCSSA(*L, DT, &LI, &SE);
-    version(L);
+    version(L, Whole, Bases);
     Expand.clear();
-    SE.forgetLoop(L);
+    SE.forgetTopmostLoop(L);
   }
 
   SmallPtrSet<BasicBlock *, 16> Plain;
@@ -106,32 +119,18 @@ private:
 
   bool addRange(Loop *L, const Access &A, Instruction *At) {
     const SCEV *S = SE.getSCEV(A.pointer());
-    Range New{nullptr, nullptr, A.Bytes, A.Write, false};
-    if (SE.isLoopInvariant(S, L)) {
-      New.Low = New.High = SE.getLosslessPtrToIntExpr(S);
-    } else if (auto *Recurrence = dyn_cast<SCEVAddRecExpr>(S);
-               Recurrence && Recurrence->getLoop() == L && Recurrence->isAffine()) {
-      const SCEV *First = SE.getLosslessPtrToIntExpr(Recurrence->getStart());
-      const SCEV *Step = SE.getTruncateOrSignExtend(Recurrence->getStepRecurrence(SE), R.I64);
-      if (isa<SCEVCouldNotCompute>(First))
+    Range New{S, SE.getZero(R.I64), A.Bytes, A.Write};
+    if (!SE.isLoopInvariant(S, L)) {
+      auto *Recurrence = dyn_cast<SCEVAddRecExpr>(S);
+      if (!Recurrence || Recurrence->getLoop() != L || !Recurrence->isAffine())
         return false;
-      const SCEV *Last = SE.getAddExpr(First, SE.getMulExpr(Backedges, Step));
-      auto *Constant = dyn_cast<SCEVConstant>(Step);
-      if (!Constant) {
-        New.Low = SE.getUMinExpr(First, Last);
-        New.High = SE.getUMaxExpr(First, Last);
-        New.Sparse = true;
-      } else if (Constant->getAPInt().abs().sgt(StepMax)) {
-        return false;
-      } else {
-        bool Down = Constant->getAPInt().isNegative();
-        New.Low = Down ? Last : First;
-        New.High = Down ? First : Last;
-      }
-    } else {
-      return false;
+      New.First = Recurrence->getStart();
+      New.Step = SE.getTruncateOrSignExtend(Recurrence->getStepRecurrence(SE), R.I64);
     }
-    if (isa<SCEVCouldNotCompute>(New.Low) || !Expand.isSafeToExpandAt(New.Low, At) || !Expand.isSafeToExpandAt(New.High, At))
+    New.First = SE.getLosslessPtrToIntExpr(New.First);
+    if (isa<SCEVCouldNotCompute>(New.First) || !Expand.isSafeToExpandAt(New.First, At) || !Expand.isSafeToExpandAt(New.Step, At))
+      return false;
+    if (auto *Known = dyn_cast<SCEVConstant>(New.Step); Known && Known->getAPInt().abs().sgt(StepMax))
       return false;
     for (Range &Old : Ranges)
       if (merge(Old, New))
@@ -142,23 +141,22 @@ private:
 
   // Neighbouring accesses of the same shape (a[i], a[i + 1]) are one range.
   bool merge(Range &Old, const Range &New) {
-    auto *Low = dyn_cast<SCEVConstant>(SE.getMinusSCEV(New.Low, Old.Low));
-    auto *High = dyn_cast<SCEVConstant>(SE.getMinusSCEV(New.High, Old.High));
-    if (!Low || !High || Old.Sparse != New.Sparse)
+    auto *Distance = dyn_cast<SCEVConstant>(SE.getMinusSCEV(New.First, Old.First));
+    if (!Distance || Old.Step != New.Step)
       return false;
-    int64_t AtLow = Low->getAPInt().getSExtValue(), AtHigh = High->getAPInt().getSExtValue();
-    bool Same = AtLow == 0 && AtHigh == 0;
-    if (!Same && (Old.Write != New.Write || std::abs(AtLow) > 4 * StepMax || std::abs(AtHigh) > 4 * StepMax))
+    int64_t Offset = Distance->getAPInt().getSExtValue();
+    if (Offset != 0 && (Old.Write != New.Write || std::abs(Offset) > 4 * StepMax))
       return false;
-    if (AtLow < 0)
-      Old.Low = New.Low;
-    int64_t End = std::max<int64_t>(Old.Bytes, AtHigh + static_cast<int64_t>(New.Bytes));
-    Old.Bytes = End;
+    int64_t Begin = std::min<int64_t>(0, Offset);
+    int64_t End = std::max<int64_t>(Old.Bytes, Offset + static_cast<int64_t>(New.Bytes));
+    if (Offset < 0)
+      Old.First = New.First;
+    Old.Bytes = End - Begin;
     Old.Write |= New.Write;
     return true;
   }
 
-  void version(Loop *L) {
+  void version(Loop *L, Strip Part, ArrayRef<std::pair<Value *, Value *>> Bases) {
     BasicBlock *Check = L->getLoopPreheader();
     BasicBlock *Instrumented = SplitBlock(Check, Check->getTerminator(), &DT, &LI, nullptr, "refrain.loop.observed");
     ValueToValueMapTy Map;
@@ -183,7 +181,7 @@ private:
     if (DT.dominates(Instrumented, Exit))
       DT.changeImmediateDominator(Exit, Check);
 
-    Value *Events = emitCheck(Check, PlainEntry, Instrumented);
+    Value *Events = emitCheck(Check, PlainEntry, Instrumented, Part, Bases);
     IRBuilder<> B(Leave);
     if (DebugLoc Where = PlainExiting->getTerminator()->getDebugLoc())
       B.SetCurrentDebugLocation(Where);
@@ -200,24 +198,30 @@ private:
     return S ? DebugLoc(DILocation::get(R.C, S->getScopeLine(), 0, S)) : DebugLoc();
   }
 
-  Value *emitCheck(BasicBlock *Check, BasicBlock *PlainEntry, BasicBlock *Instrumented) {
+  Value *emitCheck(BasicBlock *Check, BasicBlock *PlainEntry, BasicBlock *Instrumented, Strip Part,
+                   ArrayRef<std::pair<Value *, Value *>> Bases) {
     Instruction *End = Check->getTerminator();
-    Value *Before = Expand.expandCodeFor(Backedges, R.I64, End);
-    SmallVector<std::pair<Value *, Value *>, 8> Bounds;
-    for (const Range &Each : Ranges) {
-      Value *Low = Expand.expandCodeFor(Each.Low, R.I64, End);
-      Bounds.push_back({Low, Expand.expandCodeFor(Each.High, R.I64, End)});
-    }
     IRBuilder<> B(End);
     B.SetCurrentDebugLocation(End->getDebugLoc() ? End->getDebugLoc() : functionStart());
-    Value *Trips = B.CreateAdd(Before, R.number(1));
-    Value *Events = B.CreateAdd(B.CreateMul(Trips, R.number(EveryTime)), B.CreateMul(Before, R.number(AllButLast)));
-    Value *Worth = B.CreateICmpUGE(Trips, R.number(IterationsMin));
-    for (size_t I = 0; I < Ranges.size(); I++)
-      if (Ranges[I].Sparse) {
-        Value *Length = B.CreateSub(Bounds[I].second, Bounds[I].first);
-        Worth = B.CreateAnd(Worth, B.CreateICmpULE(Length, B.CreateMul(Trips, R.number(StepMax))));
+    Value *Steps = B.CreateSub(Part.Trips, R.number(1));
+    Value *Events = B.CreateAdd(B.CreateMul(Part.Trips, R.number(EveryTime)), B.CreateMul(Steps, R.number(AllButLast)));
+    Value *Worth = B.CreateICmpUGE(Part.Trips, R.number(IterationsMin));
+    SmallVector<std::pair<Value *, Value *>, 8> Bounds;
+    for (auto [First, Step] : Bases) {
+      Value *Begin = B.CreateAdd(First, B.CreateMul(Step, Part.Before));
+      Value *Last = B.CreateAdd(Begin, B.CreateMul(Step, Steps));
+      if (auto *Known = dyn_cast<ConstantInt>(Step)) {
+        if (Known->isNegative())
+          std::swap(Begin, Last);
+        Bounds.push_back({Begin, Last});
+        continue;
       }
+      Value *Low = B.CreateBinaryIntrinsic(Intrinsic::umin, Begin, Last);
+      Value *High = B.CreateBinaryIntrinsic(Intrinsic::umax, Begin, Last);
+      Bounds.push_back({Low, High});
+      Value *Dense = B.CreateICmpULE(B.CreateSub(High, Low), B.CreateMul(Part.Trips, R.number(StepMax)));
+      Worth = B.CreateAnd(Worth, Dense);
+    }
     BasicBlock *Ask = BasicBlock::Create(R.C, "refrain.loop.enter", &F, PlainEntry);
     if (Loop *Outer = LI.getLoopFor(Check))
       Outer->addBasicBlockToLoop(Ask, LI);

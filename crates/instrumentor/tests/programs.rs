@@ -82,6 +82,8 @@ fn compare(plain: &Path, observed: &Path, counts_vary: bool) {
     );
     let slow = check(&[("FAKE_GATE", "0")]);
     let no_loops = check(&[("FAKE_LOOPS", "0")]);
+    // Gates in the middle of groups and of loops: some strips run plain, some do not.
+    let gates = check(&[("FAKE_GATE", "997")]);
     assert!(fast.events() > unobserved.events(), "{name}: nothing was observed");
     if !counts_vary {
         assert_eq!(

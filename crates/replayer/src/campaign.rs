@@ -57,6 +57,8 @@ pub struct Recorded {
     pub elapsed: Duration,
     /// The signal that ended the campaign before a run failed.
     pub interrupted: Option<i32>,
+    /// The run is kept, but could not be made complete: it counts as interrupted.
+    pub seal_failed: Option<Error>,
     /// The run is kept, but `latest` could not be made to mean it.
     pub latest_failed: Option<run_store::Error>,
 }
@@ -137,9 +139,10 @@ impl Campaign {
             kept,
             interrupted,
         } = repeated;
-        let mut latest_failed = None;
+        let (mut seal_failed, mut latest_failed) = (None, None);
         let run = if kept {
-            self.recording.seal(&run, &mut meta)?;
+            // The program ran, and its exit status counts, even if the disk is full by now.
+            seal_failed = self.recording.seal(&run, &mut meta).err();
             latest_failed = store.set_latest(&run).err();
             Some(run)
         } else {
@@ -152,6 +155,7 @@ impl Campaign {
             attempts,
             elapsed,
             interrupted,
+            seal_failed,
             latest_failed,
         })
     }

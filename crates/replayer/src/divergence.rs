@@ -73,10 +73,18 @@ fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, rep
     let actual = actual(loaded, report);
     let what = match report.kind {
         divergence::OPERATION => "it did something else than recorded".to_owned(),
-        divergence::STUCK => format!(
-            "it waits for thread {} to complete {} events, which can never happen",
-            report.other_thread, report.other_count
-        ),
+        divergence::STUCK => {
+            let awaited = observed.slots.get(report.other_thread as usize);
+            let situation = awaited.map_or_else(String::new, |slot| {
+                format!(
+                    ": thread {} {}",
+                    report.other_thread,
+                    situation(loaded, schedule, report.other_thread as usize, slot)
+                )
+            });
+            let (thread, count) = (report.other_thread, report.other_count);
+            format!("it waits for thread {thread} to complete {count} events, which can never happen{situation}")
+        }
         divergence::SHORT => "it ended before all its recorded events were done".to_owned(),
         divergence::VALUE => format!("it read {:#x}, recorded was {:#x}", report.value, report.other_count),
         divergence::THREAD => "it created a thread that the recording does not have".to_owned(),
@@ -95,7 +103,8 @@ fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, rep
         event: Some(event),
         expected: expected.map(|record| describe::record(record, &loaded.sites)),
         around: around(loaded, thread, event, shown_actual),
-        actual: Some(actual),
+        // A thread that is stuck has not done anything yet.
+        actual: (report.kind != divergence::STUCK).then_some(actual),
         threads: threads(loaded, schedule, observed),
         more: more(loaded, thread, event),
     }

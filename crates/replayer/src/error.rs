@@ -1,5 +1,6 @@
 //! Why a program cannot be recorded or a run not be replayed: sentences that name the thing and the remedy.
 use run_store::Text;
+use run_store::plain;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -226,14 +227,5 @@ impl fmt::Display for Error {
                 run.display()
             ),
         }
-    }
-}
-
-/// The system's words without Rust's "(os error 2)".
-fn plain(source: &io::Error) -> String {
-    let text = source.to_string();
-    match text.find(" (os error") {
-        Some(end) => text[..end].to_lowercase(),
-        None => text,
     }
 }

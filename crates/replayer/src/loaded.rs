@@ -136,6 +136,8 @@ pub fn load_prefix(run: &RunDirectory, thread: u32) -> (Log, Option<Error>) {
 fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: bool) -> Result<(Vec<Record>, String)> {
     let path = run.thread_log(thread);
     let bytes = match fs::read(&path) {
+        // A full disk may have refused even the first block.
+        Ok(bytes) if bytes.is_empty() && slot.records == 0 => return Ok((Vec::new(), String::new())),
         Ok(bytes) => bytes,
         // A log is created with its first record.
         Err(e) if e.kind() == io::ErrorKind::NotFound && slot.records == 0 => {

@@ -113,7 +113,8 @@ impl Recording {
         let (cpu_after, memory_bytes) = sys::ended_children();
 
         let header = control.header()?;
-        if !header.attached {
+        // Whoever stops us may do so before the program has come that far.
+        if !header.attached && sys::caught_signal().is_none() {
             return Err(Error::NeverAttached {
                 path: meta.executable.path.as_os_str().into(),
             });

@@ -29,6 +29,9 @@ const RUN_DIRECTORY_BYTES_MAX: usize = 4096;
 /// The numbers of the header; the path of the run directory comes after them and is only written.
 const NUMBERS_BYTES: usize = offset_of!(ControlHeader, run_directory);
 
+/// Room for the header and the slots of the first 1024 threads is on the disk before the program starts.
+const PREALLOCATED_BYTES: usize = HEADER_BYTES + 1024 * size_of::<ThreadSlot>();
+
 const _: () = assert!(NUMBERS_BYTES + RUN_DIRECTORY_BYTES_MAX <= HEADER_BYTES);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +115,13 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
-    /// Fills an empty file. Slots are zero and take no space until a thread uses them.
+    /// Fills an empty file. Most slots take no space until a thread uses them.
     pub fn initialise(file: File, path: &Path, setup: &ControlSetup<'_>) -> Result<ControlFile> {
         let header = encode_header(setup)?;
         let failed = |e| Error::io("write", path, e);
         file.set_len(CONTROL_BYTES as u64).map_err(failed)?;
+        // The program maps the file, and a page that a full disk has no room for would kill it: be refused here instead.
+        file.write_all_at(&vec![0; PREALLOCATED_BYTES], 0).map_err(failed)?;
         file.write_all_at(&header, 0).map_err(failed)?;
         Ok(ControlFile {
             file,

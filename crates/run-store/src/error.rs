@@ -179,7 +179,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// The system's words without Rust's "(os error 28)".
-fn plain(source: &io::Error) -> String {
+pub fn plain(source: &io::Error) -> String {
     let text = source.to_string();
     match text.find(" (os error") {
         Some(end) => text[..end].to_lowercase(),

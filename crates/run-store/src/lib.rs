@@ -32,6 +32,7 @@ pub use directory::RunState;
 pub use directory::write_whole;
 pub use error::Error;
 pub use error::Result;
+pub use error::plain;
 pub use hash::hash_bytes;
 pub use hash::hash_file;
 pub use meta::Captured;

@@ -1,10 +1,12 @@
 //! What `run.json` says: how the program was started, and how it ended.
 use crate::Text;
+use crate::error::plain;
 use runtime_abi::scope;
 use runtime_abi::truncated;
 use serde::Deserialize;
 use serde::Serialize;
 use std::fmt;
+use std::io;
 use std::str::FromStr;
 
 /// Version of the metadata this build writes; it reads all up to this one.
@@ -214,7 +216,7 @@ impl Truncated {
 
 impl fmt::Display for Truncated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let system = |errno: i32| std::io::Error::from_raw_os_error(errno).to_string();
+        let system = |errno: i32| plain(&io::Error::from_raw_os_error(errno));
         match *self {
             Truncated::NoSpace { errno } => write!(f, "the file system refused more space ({})", system(errno)),
             Truncated::SizeLimit => write!(f, "--max-size was reached"),

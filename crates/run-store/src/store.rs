@@ -129,6 +129,11 @@ impl Store {
 
     /// Deletes a run; if `latest` meant it, `latest` then means the newest run that is left, or nothing.
     pub fn remove(&self, run: &RunDirectory) -> Result<()> {
+        // Elsewhere than in the store, a `run.json` that we cannot read is more likely somebody else's than damaged.
+        let is_in_store = fs::canonicalize(&self.root).is_ok_and(|root| run.path().parent() == Some(&root));
+        if !is_in_store {
+            run.load()?;
+        }
         let link = self.root.join(LATEST);
         let was_latest = fs::canonicalize(&link).is_ok_and(|path| path == run.path());
         run.remove()?;

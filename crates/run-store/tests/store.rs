@@ -195,6 +195,17 @@ fn removal_leaves_foreign_files() {
 }
 
 #[test]
+fn foreign_directories_are_not_removed() {
+    let (root, store) = store();
+    let theirs = fs::canonicalize(root.path()).expect("exists").join("theirs");
+    fs::create_dir(&theirs).expect("created");
+    fs::write(theirs.join("run.json"), r#"{"fast": true}"#).expect("written");
+    let run = store.open(Some(theirs.as_os_str())).expect("it looks like a run");
+    assert!(matches!(store.remove(&run), Err(Error::Corrupt { .. })));
+    assert!(theirs.join("run.json").exists());
+}
+
+#[test]
 fn damaged_metadata_is_a_sentence_at_every_byte() {
     let (_root, store) = store();
     let run = sealed(&store, 1);
@@ -240,23 +251,25 @@ fn the_control_file_is_read_where_the_runtime_writes() {
     put32(offset_of!(ControlHeader, truncated), 1);
     put32(offset_of!(ControlHeader, truncated_errno), 28);
     put64(offset_of!(ControlHeader, epoch), 77);
-    put32(offset_of!(ControlHeader, live), 4);
     let slot = HEADER_BYTES + size_of::<ThreadSlot>();
     put64(slot + offset_of!(ThreadSlot, count), 123);
     put32(slot + offset_of!(ThreadSlot, state), 4);
     put64(slot + offset_of!(ThreadSlot, wait_count), 55);
     put64(slot + offset_of!(ThreadSlot, records), 6);
+    put32(slot + offset_of!(ThreadSlot, signal), 11);
+    put64(slot + offset_of!(ThreadSlot, lost), 42);
 
     let control = run.control().expect("opened");
     let header = control.header().expect("read");
     assert!(header.attached && !header.forked);
-    assert_eq!((header.threads, header.epoch, header.live), (2, 77, 4));
+    assert_eq!((header.threads, header.epoch), (2, 77));
     assert_eq!(header.truncated, Some(Truncated::NoSpace { errno: 28 }));
     assert_eq!(header.divergence, None);
     let slots = control.slots().expect("read");
     assert_eq!(slots[0].state, ThreadState::Unused);
     assert_eq!((slots[1].count, slots[1].wait_count, slots[1].records), (123, 55, 6));
     assert_eq!(slots[1].state, ThreadState::Waiting);
+    assert_eq!((slots[1].signal, slots[1].lost, slots[0].lost), (11, Some(41), None));
 
     put32(offset_of!(ControlHeader, divergence_thread), 3);
     put64(offset_of!(ControlHeader, divergence_event), 9);

@@ -80,7 +80,7 @@ pub fn wait_for_others() {
     }
     let Some(local) = Local::current() else { return };
     let mut waited = 0;
-    while !crate::replay::others_are_done(local.index) && waited < PATIENCE_NS {
+    while waited < PATIENCE_NS && !crate::replay::others_are_done(local.index) {
         if control::has_diverged() {
             crate::replay::sleep_forever();
         }

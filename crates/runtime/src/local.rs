@@ -75,6 +75,8 @@ pub struct Local {
     /// Start routine of a thread that has not begun yet, and its argument.
     pub start: Option<extern "C-unwind" fn(*mut libc::c_void) -> *mut libc::c_void>,
     pub argument: *mut libc::c_void,
+    /// A thread of a library that ends its threads when and how it likes (`interpose::callers`): its end is no event.
+    pub ends_unseen: bool,
     /// The creator's point that the first event depends on.
     pub created: Point,
     /// The initialisation routine that `pthread_once` is to run, while it runs it.
@@ -119,6 +121,7 @@ impl Local {
                 exit_rounds: 3,
                 start: None,
                 argument: core::ptr::null_mut(),
+                ends_unseen: false,
                 created: Point::default(),
                 once: None,
                 known: [Point::default(); 64],

@@ -51,10 +51,9 @@ pub fn open_schedule() {
 
 /// Has every thread but `me` done all that the recording has of it?
 pub fn others_are_done(me: u32) -> bool {
-    let mine = |thread: usize| thread == me as usize;
     // Acquire: what those threads did is visible to whoever ends the process.
-    let done = |(thread, gates): (usize, &ThreadGates)| {
-        mine(thread) || control::slot(thread as u32).count.load(Acquire) >= gates.events
+    let done = |(thread, part): (usize, &ThreadGates)| {
+        thread == me as usize || control::slot(thread as u32).count.load(Acquire) >= part.events
     };
     threads().iter().enumerate().all(done)
 }

@@ -48,6 +48,8 @@ static CONSTRUCTOR: extern "C" fn() = {
         ensure();
         if control::mode() != Mode::Off {
             ending::watch();
+            crate::interpose::find_foreign_callers();
+            crate::interpose::prepare_openmp();
         }
     }
     construct

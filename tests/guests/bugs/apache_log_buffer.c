@@ -8,7 +8,7 @@
 #include "../guest.h"
 #include <sys/mman.h>
 
-enum { PAGE = 4096, MESSAGE = 20, EVERY = 16, REQUESTS = 330 };
+enum { PAGE = 4096, MESSAGE = 20, EVERY = 4, REQUESTS = 600 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static volatile unsigned request_count;

@@ -5,7 +5,7 @@
 //# chaos: 80
 #include "../guest.h"
 
-enum { CONNECTIONS = 60, USES = 3 };
+enum { CONNECTIONS = 150, USES = 8 };
 
 struct connection {
     volatile uint64_t *volatile counter;
@@ -21,10 +21,15 @@ static void open_connection(void) {
     current = fresh;
 }
 
+static void use_connection(struct connection *connection) {
+    for (int i = 0; i < USES; i++)
+        (*connection->counter)++;
+}
+
 static void close_connection(void) {
     struct connection *old = current;
     current = NULL;
-    memset(old, 0x5a, sizeof *old); /* What a debugging allocator does. */
+    old->counter = (volatile uint64_t *)0x5a5a5a5a5a5a5a5a; /* What a debugging allocator does; a memset would be optimised away. */
     free(old);
 }
 
@@ -32,11 +37,12 @@ static void *body(void *argument) {
     for (int i = 0; i < CONNECTIONS; i++) {
         if (argument == NULL) {
             open_connection();
+            use_connection(current);
             close_connection();
         } else {
             struct connection *seen = current;
-            for (int use = 0; seen != NULL && use < USES; use++)
-                (*seen->counter)++; /* The bug: it may be closed by now. */
+            if (seen != NULL)
+                use_connection(seen); /* The bug: it may be closed by now. */
         }
     }
     return NULL;

@@ -318,19 +318,25 @@ fn foreign_files(sandbox: &Sandbox) -> Checked {
     sandbox.write("empty/.keep", "")?;
     sandbox.write("other/run.json", "{\"name\": \"somebody else's file\"}")?;
     fs::write(sandbox.work().join("binary"), [0u8, 159, 146, 150])?;
-    for run in [
+    let strangers = [
         "notes.txt",
         "./notes.txt",
         "empty",
         "./empty",
-        "other",
         "binary",
         "/dev/null",
         "/",
-    ] {
+    ];
+    for run in strangers {
         for command in ["replay", "info", "dump", "solve", "rm"] {
             sandbox.run(&sandbox.refrain([command, run]))?.expect_refusal(&[])?;
         }
+    }
+    // Not removed here: a run whose metadata was damaged looks the same, and may be removed.
+    for command in ["replay", "info", "dump", "solve"] {
+        sandbox
+            .run(&sandbox.refrain([command, "other"]))?
+            .expect_refusal(&["run.json"])?;
     }
     require(sandbox.work().join("notes.txt").exists(), || {
         "rm removed a file that is no run".to_owned()

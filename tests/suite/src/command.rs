@@ -5,6 +5,7 @@ use crate::require;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use rustix::process::kill_process_group;
+use std::env;
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::io::Read;
@@ -24,6 +25,9 @@ use std::time::Instant;
 const DEFAULT_LIMIT: Duration = Duration::from_secs(120);
 /// How long something the command started may outlive it.
 const AFTERLIFE: Duration = Duration::from_secs(10);
+
+/// Variables of our environment that commands see; the others would make runs differ and end up in logs of failures.
+const PASSED_ON: [&str; 3] = ["PATH", "TMPDIR", "LANG"];
 
 /// A command line with its surroundings, as it can be typed again.
 #[derive(Clone, Debug)]
@@ -96,6 +100,12 @@ impl Line {
         let child = Command::new(&self.program)
             .args(&self.arguments)
             .current_dir(&self.directory)
+            .env_clear()
+            .envs(
+                PASSED_ON
+                    .iter()
+                    .filter_map(|name| env::var_os(name).map(|value| (name, value))),
+            )
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,6 +1,7 @@
 //! Every coverage guest: three recordings per scope, five replays of each.
 use crate::Checked;
 use crate::guest::Guest;
+use crate::recording::field_in;
 use crate::recording::record;
 use crate::require;
 use crate::sandbox::Sandbox;
@@ -40,23 +41,11 @@ fn check(sandbox: &Sandbox, guest: &Guest) -> Checked {
             })?;
             recorded.check_passed_through()?;
             let info = recorded.info(sandbox)?;
-            require(number_in(&info, "events") > 0, || {
+            require(field_in(&info, "events").and_then(Value::as_u64) > Some(0), || {
                 format!("no events were recorded: {info}")
             })?;
             recorded.check_replay(sandbox, REPLAYS, u64::from(attempt), limit * 2)?;
         }
     }
     Ok(())
-}
-
-/// The first number of this name anywhere in a JSON value.
-pub fn number_in(value: &Value, name: &str) -> u64 {
-    match value {
-        Value::Object(fields) => match fields.get(name).and_then(Value::as_u64) {
-            Some(number) => number,
-            None => fields.values().map(|v| number_in(v, name)).max().unwrap_or(0),
-        },
-        Value::Array(items) => items.iter().map(|v| number_in(v, name)).max().unwrap_or(0),
-        _ => 0,
-    }
 }

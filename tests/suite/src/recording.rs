@@ -32,6 +32,14 @@ pub fn record(sandbox: &Sandbox, name: &str, extra: &[&str], program: &Path, lim
     Ok(Recorded { directory, ended })
 }
 
+/// The field of this name that is nearest to the top of a JSON value.
+pub fn field_in<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
+    let fields = value.as_object()?;
+    fields
+        .get(name)
+        .or_else(|| fields.values().find_map(|field| field_in(field, name)))
+}
+
 impl Recorded {
     /// What the program printed, as the run directory keeps it.
     pub fn kept(&self, stream: &str) -> Checked<Vec<u8>> {

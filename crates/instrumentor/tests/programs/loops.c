@@ -31,7 +31,24 @@ __attribute__((noinline)) int matmul(int n) {
     for (int i = 0; i < n; i++) for (int j = 0; j < n; j++) s += z[i][j];
     return (int)s;
 }
+#define LONG 30000
+int *wide, *copy; long long_sums[4];
+__attribute__((noinline)) int *fill(int *p, int *end, int v) { while (p != end) { *p++ = v; v = v * 5 + 3; } return p; }
+__attribute__((noinline)) int reversed(int *to, const int *from, unsigned n) { int last = 0; for (unsigned i = n; i-- > 0;) { last = from[i]; to[n - 1 - i] = last; } return last; }
+__attribute__((noinline)) long prefix(int *p, int n, int *at) { long s = 0; int i; for (i = 1; i < n; i++) { p[i] += p[i - 1] & 7; s += p[i]; } *at = i; return s; }
+__attribute__((noinline)) void pairs(int *p, long n, long step) { for (long i = 0; i < n; i++) { int t = p[i * step]; p[i * step] = p[i * step + 1]; p[i * step + 1] = t; } }
+static void long_loops(void) {
+    wide = malloc(LONG * sizeof *wide), copy = malloc(LONG * sizeof *copy);
+    int *end = fill(wide, wide + LONG, 7), at = 0;
+    long_sums[0] = end - wide;
+    long_sums[1] = reversed(copy, wide, LONG);
+    long_sums[2] = prefix(wide, LONG - 3, &at) + at;
+    pairs(copy, LONG / 2, 2); pairs(copy + LONG - 2, LONG / 4, -3); pairs(copy, 5000, 1); pairs(copy, 4097, 0); pairs(copy, 4096, 4);
+    for (int i = 0; i < LONG; i++) long_sums[3] = long_sums[3] * 31 + wide[i] + copy[i];
+    printf("%ld %ld %ld %ld\n", long_sums[0], long_sums[1], long_sums[2], long_sums[3]);
+}
 int main(void) {
+    long_loops();
     for (int i = 0; i < N; i++) a[i] = i * 0.5, b[i] = N - i, ints[i] = i * 7 % 101, shorts[i] = i;
     for (int i = 0; i < 20; i++) { struct node *n = malloc(sizeof *n); n->next = list; n->value = i; list = n; }
     saxpy(a, b, 0.25, N); saxpy(a, b, 0.5, 3); saxpy(a, b, 1, 0); saxpy(a, b, 1, -4);

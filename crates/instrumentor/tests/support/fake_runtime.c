@@ -2,7 +2,7 @@
 // and the rules of the window are asserted. It records nothing.
 //
 //   FAKE_MEMORY=0|1   value of __refrain_memory                (default 1)
-//   FAKE_GATE=0       the gate is always closed: no fast path  (default open)
+//   FAKE_GATE=N       a gate every N events; 0: always closed, no fast path  (default: none)
 //   FAKE_LOOPS=0      loops are never run plain                (default allowed)
 //   FAKE_REPORT=FILE  counters are written there at exit
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ struct slot {
 
 static struct slot slots[4096];
 static uint32_t slots_used;
-static uint64_t gate = UINT64_MAX;
+static uint64_t gate = UINT64_MAX; // distance of one from the next
 static int loops = 1;
 static uint64_t plain_calls, atomic_calls, range_calls, loops_plain, loops_refused;
 static uint64_t tables, sites_outside;
@@ -48,6 +48,8 @@ static struct slot *enter(const void *site) {
         known |= (const char *)site >= site_start[i] + 32 && (const char *)site + 16 <= site_stop[i] && !((uintptr_t)site & 15);
     if (!known)
         __atomic_fetch_add(&sites_outside, 1, __ATOMIC_RELAXED);
+    if (s->count >= s->gate)
+        s->gate += gate;
     return s;
 }
 
@@ -252,7 +254,8 @@ __attribute__((constructor(101))) static void begin(void) {
     if (shadow != (void *)0x100000000000)
         fail("cannot map the shadow");
     __refrain_memory = !off("FAKE_MEMORY");
-    gate = off("FAKE_GATE") ? 0 : UINT64_MAX;
+    if (getenv("FAKE_GATE"))
+        gate = strtoull(getenv("FAKE_GATE"), 0, 10);
     loops = !off("FAKE_LOOPS");
     slots[0].gate = gate;
 }

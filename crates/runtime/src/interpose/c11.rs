@@ -40,7 +40,7 @@ pub unsafe extern "C-unwind" fn thrd_create(
     // half is not looked at by `thrd_join`. The program's own call otherwise.
     unsafe {
         let start = core::mem::transmute::<extern "C-unwind" fn(*mut c_void) -> c_int, StartRoutine>(start);
-        status(threads::pthread_create(thread, core::ptr::null(), start, argument))
+        status(threads::create(thread, core::ptr::null(), start, argument, 0))
     }
 }
 
@@ -51,7 +51,7 @@ pub unsafe extern "C-unwind" fn thrd_join(thread: pthread_t, result: *mut c_int)
     let mut pointer = core::ptr::null_mut();
     // SAFETY: the program's own call.
     unsafe {
-        let outcome = threads::pthread_join(thread, &mut pointer);
+        let outcome = threads::join_forever(thread, &mut pointer, 0);
         if outcome == 0 && !result.is_null() {
             *result = pointer as usize as c_int;
         }
@@ -61,26 +61,26 @@ pub unsafe extern "C-unwind" fn thrd_join(thread: pthread_t, result: *mut c_int)
 
 /// Declares C11 functions that are POSIX ones with other results.
 macro_rules! c11 {
-    ($($name:ident ($($argument:ident: $type:ty),*) = $module:ident::$posix:ident;)*) => {$(
+    ($($name:ident ($($argument:ident: $type:ty),*) = $module:ident::$posix:ident $(, caller $caller:literal)?;)*) => {$(
         /// # Safety
         /// As for libc's function of that name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: C11's objects are the POSIX ones in glibc; the program's own call.
-            status(unsafe { $module::$posix($($argument),*) })
+            status(unsafe { $module::$posix($($argument),* $(, $caller)?) })
         }
     )*};
 }
 
 c11! {
-    mtx_lock(mutex: *mut pthread_mutex_t) = locks::pthread_mutex_lock;
-    mtx_trylock(mutex: *mut pthread_mutex_t) = locks::pthread_mutex_trylock;
+    mtx_lock(mutex: *mut pthread_mutex_t) = locks::lock_mutex, caller 0;
+    mtx_trylock(mutex: *mut pthread_mutex_t) = locks::try_lock_mutex, caller 0;
     mtx_timedlock(mutex: *mut pthread_mutex_t, until: *const timespec) = locks::pthread_mutex_timedlock;
-    mtx_unlock(mutex: *mut pthread_mutex_t) = locks::pthread_mutex_unlock;
-    cnd_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) = conditions::pthread_cond_wait;
-    cnd_timedwait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, until: *const timespec) = conditions::pthread_cond_timedwait;
-    cnd_signal(condition: *mut pthread_cond_t) = conditions::pthread_cond_signal;
-    cnd_broadcast(condition: *mut pthread_cond_t) = conditions::pthread_cond_broadcast;
+    mtx_unlock(mutex: *mut pthread_mutex_t) = locks::unlock_mutex, caller 0;
+    cnd_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) = conditions::wait_forever, caller 0;
+    cnd_timedwait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, until: *const timespec) = conditions::wait_until, caller 0;
+    cnd_signal(condition: *mut pthread_cond_t) = conditions::wake_one, caller 0;
+    cnd_broadcast(condition: *mut pthread_cond_t) = conditions::wake_all, caller 0;
 }
 
 /// # Safety
@@ -88,5 +88,5 @@ c11! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn call_once(flag: *mut pthread_once_t, routine: extern "C-unwind" fn()) {
     // SAFETY: once_flag is pthread_once_t in glibc; the program's own call.
-    unsafe { once::pthread_once(flag, routine) };
+    unsafe { once::run_once(flag, routine, 0) };
 }

@@ -3,6 +3,8 @@ use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::callers::is_foreign;
+use crate::interpose::callers::with_caller;
 use crate::interpose::release;
 use crate::interpose::threads::object_of;
 use crate::local::Local;
@@ -29,28 +31,46 @@ unsafe extern "C" {
     fn _pthread_cleanup_pop(frame: *mut Cleanup, execute: c_int);
 }
 
-/// Runs `wait`, which may be cancelled; then `Op::Cancelled` on `object` is recorded on the way out.
-pub fn cancellable(object: u64, wait: impl FnOnce() -> c_int) -> c_int {
-    extern "C" fn cancelled(object: *mut c_void) {
+/// Runs `wait`, which may be cancelled; then `Op::Cancelled` on `object` is recorded on the way out. `mutex`, if not 0,
+/// is held again by then: libc locked it before it called us.
+pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_int {
+    extern "C" fn cancelled(objects: *mut c_void) {
+        // SAFETY: `objects` is in the frame that pushed us, which libc is about to leave.
+        let [object, mutex] = unsafe { *objects.cast::<[u64; 2]>() };
         if let Some(local) = observed()
             && control::mode() == Mode::Record
         {
             local.blocking(|| ());
             let canceller = local.last_user(object_of(local.index));
-            local.record(run_model::Kind::Sync, Op::Cancelled, 0, object as u64, 1, canceller.as_slice());
+            let holder = if mutex != 0 { local.last_user(mutex) } else { None };
+            let (sources, count) = both(canceller, holder);
+            local.record_sync(Op::Cancelled, object, 1, &sources[..count]);
+            if mutex != 0 {
+                local.mark_use(mutex);
+            }
             local.complete();
         }
     }
+    let mut objects = [object, mutex];
     let mut frame = Cleanup { routine: cancelled, argument: core::ptr::null_mut(), cancel_type: 0, previous: core::ptr::null_mut() };
     // SAFETY: pushed and popped in this frame; libc unlinks it itself when it unwinds.
     unsafe {
-        _pthread_cleanup_push(&mut frame, cancelled, object as *mut c_void);
+        _pthread_cleanup_push(&mut frame, cancelled, (&raw mut objects).cast());
         let result = match observed() {
             Some(local) => local.blocking(wait),
             None => wait(),
         };
         _pthread_cleanup_pop(&mut frame, 0);
         result
+    }
+}
+
+/// The points there are, and how many.
+fn both(one: Option<Point>, other: Option<Point>) -> ([Point; 2], usize) {
+    match (one, other) {
+        (Some(one), Some(other)) => ([one, other], 2),
+        (Some(point), None) | (None, Some(point)) => ([point; 2], 1),
+        (None, None) => ([Point::default(); 2], 0),
     }
 }
 
@@ -84,7 +104,7 @@ pub unsafe extern "C-unwind" fn pthread_testcancel() {
         local.begin(Op::Cancel, object);
     } else {
         local.at_change_point();
-        cancellable(object, || {
+        cancellable(object, 0, || {
             real();
             0
         });
@@ -101,7 +121,7 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real
     match local.begin(Op::CondRelease, mutex as u64) {
         Turn::Record => {
             local.touch(Op::CondRelease, mutex as u64, 0);
-            let result = cancellable(condition as u64, real);
+            let result = cancellable(condition as u64, mutex as u64, real);
             record_wake(local, condition as u64, mutex as u64, result);
             result
         }
@@ -125,36 +145,42 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real
 
 /// The mutex is ours again: after its last holder, and after the last signal there was.
 fn record_wake(local: &mut Local, condition: u64, mutex: u64, result: c_int) {
-    let mut sources = [Point::default(); 2];
-    let mut count = 0;
-    for user in [local.last_user(condition), local.last_user(mutex)].into_iter().flatten() {
-        sources[count] = user;
-        count += 1;
-    }
+    let (sources, count) = both(local.last_user(condition), local.last_user(mutex));
     local.record_sync(Op::CondWake, condition, result as i64, &sources[..count]);
     local.mark_use(mutex);
     local.complete();
 }
 
 /// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+/// As for libc's pthread_cond_wait.
+pub unsafe extern "C-unwind" fn wait_forever(
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    caller: u64,
+) -> c_int {
     // SAFETY: the program's own call, with its arguments.
-    unsafe { wait(condition, mutex, || real::pthread_cond_wait(condition, mutex)) }
+    unsafe {
+        let real = || real::pthread_cond_wait(condition, mutex);
+        if is_foreign(caller) { real() } else { wait(condition, mutex, real) }
+    }
 }
 
+
 /// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
+/// As for libc's pthread_cond_timedwait.
+pub unsafe extern "C-unwind" fn wait_until(
     condition: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     until: *const timespec,
+    caller: u64,
 ) -> c_int {
     // SAFETY: the program's own call, with its arguments.
-    unsafe { wait(condition, mutex, || real::pthread_cond_timedwait(condition, mutex, until)) }
+    unsafe {
+        let real = || real::pthread_cond_timedwait(condition, mutex, until);
+        if is_foreign(caller) { real() } else { wait(condition, mutex, real) }
+    }
 }
+
 
 /// # Safety
 /// As for libc's function of that name.
@@ -170,22 +196,30 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
 }
 
 /// Nobody really waits in replay, so nobody has to be woken.
-fn wake(op: Op, condition: u64, real: impl FnOnce() -> c_int) -> c_int {
+fn wake(op: Op, condition: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_int {
+    if is_foreign(caller) {
+        return real();
+    }
     release(op, condition, || if control::mode() == Mode::Replay { 0 } else { real() })
 }
 
 /// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
+/// As for libc's pthread_cond_signal.
+pub unsafe extern "C-unwind" fn wake_one(condition: *mut pthread_cond_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
-    wake(Op::CondSignal, condition as u64, || unsafe { real::pthread_cond_signal(condition) })
+    wake(Op::CondSignal, condition as u64, caller, || unsafe { real::pthread_cond_signal(condition) })
 }
 
 /// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
+/// As for libc's pthread_cond_broadcast.
+pub unsafe extern "C-unwind" fn wake_all(condition: *mut pthread_cond_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
-    wake(Op::CondBroadcast, condition as u64, || unsafe { real::pthread_cond_broadcast(condition) })
+    wake(Op::CondBroadcast, condition as u64, caller, || unsafe { real::pthread_cond_broadcast(condition) })
+}
+
+with_caller! {
+    pthread_cond_wait caller in "rdx" = wait_forever;
+    pthread_cond_timedwait caller in "rcx" = wait_until;
+    pthread_cond_signal caller in "rsi" = wake_one;
+    pthread_cond_broadcast caller in "rsi" = wake_all;
 }

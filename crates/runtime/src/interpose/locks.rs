@@ -1,5 +1,7 @@
 //! Mutexes, read-write locks, spin locks.
 use crate::interpose::acquire;
+use crate::interpose::callers::is_foreign;
+use crate::interpose::callers::with_caller;
 use crate::interpose::release;
 use crate::real;
 use core::ffi::c_int;
@@ -22,9 +24,39 @@ macro_rules! locks {
     )*};
 }
 
+/// # Safety
+/// As for libc's pthread_mutex_lock.
+pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    let real = || unsafe { real::pthread_mutex_lock(mutex) };
+    if is_foreign(caller) { real() } else { acquire(Op::MutexLock, mutex as u64, real, real) }
+}
+
+/// # Safety
+/// As for libc's pthread_mutex_trylock.
+pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    let real = || unsafe { real::pthread_mutex_trylock(mutex) };
+    // SAFETY: as above; in replay, one that succeeded may wait a moment.
+    let again = || unsafe { real::pthread_mutex_lock(mutex) };
+    if is_foreign(caller) { real() } else { acquire(Op::MutexTryLock, mutex as u64, real, again) }
+}
+
+/// # Safety
+/// As for libc's pthread_mutex_unlock.
+pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    let real = || unsafe { real::pthread_mutex_unlock(mutex) };
+    if is_foreign(caller) { real() } else { release(Op::MutexUnlock, mutex as u64, real) }
+}
+
+with_caller! {
+    pthread_mutex_lock caller in "rsi" = lock_mutex;
+    pthread_mutex_trylock caller in "rsi" = try_lock_mutex;
+    pthread_mutex_unlock caller in "rsi" = unlock_mutex;
+}
+
 locks! { pthread_mutex_t:
-    pthread_mutex_lock() = MutexLock, pthread_mutex_lock;
-    pthread_mutex_trylock() = MutexTryLock, pthread_mutex_lock;
     pthread_mutex_timedlock(until: *const timespec) = MutexTimedLock, pthread_mutex_lock;
     pthread_mutex_clocklock(clock: c_int, until: *const timespec) = MutexTimedLock, pthread_mutex_lock;
 }
@@ -58,7 +90,6 @@ macro_rules! unlocks {
 }
 
 unlocks! {
-    pthread_mutex_unlock(pthread_mutex_t) = MutexUnlock;
     pthread_rwlock_unlock(pthread_rwlock_t) = RwUnlock;
     pthread_spin_unlock(pthread_spinlock_t) = SpinUnlock;
 }

@@ -5,14 +5,19 @@
 //! order of uses of an object is one that really allowed each of them to go on. In replay the gate comes first; what
 //! would block then does not (a lock is free when its turn comes) or is left out (nobody has to be signalled).
 mod barriers;
+mod callers;
 mod c11;
 mod conditions;
 mod locks;
 mod once;
+mod openmp;
 mod output;
 mod process;
 mod semaphores;
 mod threads;
+
+pub use callers::find as find_foreign_callers;
+pub use openmp::prepare as prepare_openmp;
 
 use crate::ghost::Turn;
 use crate::ghost::observed;

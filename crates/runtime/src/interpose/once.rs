@@ -3,6 +3,8 @@ use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::callers::is_foreign;
+use crate::interpose::callers::with_caller;
 use crate::interpose::release;
 use crate::local::Local;
 use crate::real;
@@ -33,12 +35,19 @@ fn event(op: Op, object: u64) {
     }
 }
 
+with_caller! {
+    pthread_once caller in "rdx" = run_once;
+}
+
 /// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_once(control: *mut pthread_once_t, routine: extern "C-unwind" fn()) -> c_int {
+/// As for libc's pthread_once.
+pub unsafe extern "C-unwind" fn run_once(
+    control: *mut pthread_once_t,
+    routine: extern "C-unwind" fn(),
+    caller: u64,
+) -> c_int {
     let object = control as u64;
-    let Some(local) = observed() else {
+    let Some(local) = observed().filter(|_| !is_foreign(caller)) else {
         // SAFETY: the program's own call.
         return unsafe { real::pthread_once(control, routine) };
     };

@@ -25,7 +25,7 @@ unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c
     }
     match local.begin(op, object) {
         Turn::Record => {
-            let result = if op == Op::SemTryWait { real() } else { cancellable(object, real) };
+            let result = if op == Op::SemTryWait { real() } else { cancellable(object, 0, real) };
             if result == 0 {
                 local.touch(op, object, 0);
             } else {

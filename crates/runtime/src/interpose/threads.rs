@@ -7,6 +7,8 @@ use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::heap;
+use crate::interpose::callers::is_foreign;
+use crate::interpose::callers::with_caller;
 use crate::interpose::conditions::cancellable;
 use crate::interpose::conditions::replay_cancellation;
 use crate::local::Local;
@@ -37,14 +39,19 @@ static HANDLES: [AtomicU64; runtime_abi::THREADS_MAX] = [const { AtomicU64::new(
 /// The key whose destructor tells that a thread ends; 0: not created.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
+with_caller! {
+    pthread_create caller in "r8" = create;
+    pthread_join caller in "rdx" = join_forever;
+}
+
 /// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_create(
+/// As for libc's pthread_create.
+pub unsafe extern "C-unwind" fn create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
     start: StartRoutine,
     argument: *mut c_void,
+    caller: u64,
 ) -> c_int {
     let Some(creator) = observed() else {
         // SAFETY: the program's own call.
@@ -58,6 +65,7 @@ pub unsafe extern "C-unwind" fn pthread_create(
     let Some(local) = Local::prepare(index) else { return libc::EAGAIN };
     local.start = Some(start);
     local.argument = argument;
+    local.ends_unseen = is_foreign(caller);
     local.created = creator.point_after();
     local.slot.parent.store(creator.index, Relaxed);
     // SAFETY: `attributes` is null or the program's; `own` is initialised by libc before it is used.
@@ -155,8 +163,11 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     if control::mode() == Mode::Record {
         local.log.create();
     }
+    let ends_unseen = local.ends_unseen;
     Local::install(local);
-    watch_exit();
+    if !ends_unseen {
+        watch_exit();
+    }
     if let Some(local) = Local::current() {
         if control::mode() == Mode::Replay {
             local.pass_gate(Doing { kind: Kind::Start, op: Op::None, object: 0 });
@@ -231,7 +242,7 @@ fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() ->
     match local.begin(Op::Join, object) {
         Turn::Record => {
             let joined = index_of(thread);
-            let result = cancellable(object, real);
+            let result = cancellable(object, 0, real);
             let ended = match joined {
                 Some(index) if result == 0 => Some(Point {
                     thread: ThreadIndex(index),
@@ -257,12 +268,11 @@ fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() ->
 }
 
 /// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int {
+/// As for libc's pthread_join.
+pub unsafe extern "C-unwind" fn join_forever(thread: pthread_t, result: *mut *mut c_void, caller: u64) -> c_int {
     // SAFETY: the program's own call.
     let real = || unsafe { real::pthread_join(thread, result) };
-    join(thread, real, real)
+    if is_foreign(caller) { real() } else { join(thread, real, real) }
 }
 
 /// # Safety
