@@ -5,6 +5,7 @@ use crate::arguments::ReplayArguments;
 use crate::output::detail;
 use crate::output::print_json;
 use crate::output::say;
+use crate::record::spelling;
 use replayer::Divergence;
 use replayer::ReplayOptions;
 use replayer::Replayed;
@@ -19,6 +20,7 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
     let store = Store::from_environment()?;
     let run = store.open(arguments.run.as_deref())?;
     let options = ReplayOptions {
+        run_name: spelling(&run, &store),
         times: arguments.times,
         show: if arguments.json { Show::Nothing } else { Show::Output },
         patience: arguments.patience,

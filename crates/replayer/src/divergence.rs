@@ -41,8 +41,14 @@ pub struct Divergence {
 }
 
 /// Explains a replay that did not end as recorded.
-pub fn explain(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, checks: &[Check]) -> Divergence {
-    match observed.end {
+pub fn explain(
+    loaded: &LoadedRun,
+    schedule: &Schedule,
+    observed: &Observed,
+    checks: &[Check],
+    run_name: &str,
+) -> Divergence {
+    let mut explained = match observed.end {
         End::Diverged(report) => from_report(loaded, schedule, observed, &report),
         End::Stuck => {
             let what = "no thread moved any more, and none of them is at the end of its log".to_owned();
@@ -55,16 +61,20 @@ pub fn explain(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, che
                 .map(|check| check.name)
                 .collect();
             let what = format!("the program ran to its end, but differs in: {}", failed.join(", "));
-            let mut explained = without_place(loaded, schedule, observed, what);
+            let mut found = without_place(loaded, schedule, observed, what);
             if let Some(thread) = first_short_thread(loaded, schedule, observed) {
                 let event = observed.slots.get(thread as usize).map_or(0, |slot| slot.count);
-                explained.around = around(loaded, thread, event, None);
-                explained.more = more(loaded, thread, event);
-                (explained.thread, explained.event) = (Some(thread), Some(event));
+                found.around = around(loaded, thread, event, None);
+                (found.thread, found.event) = (Some(thread), Some(event));
             }
-            explained
+            found
         }
-    }
+    };
+    explained.more = match (explained.thread, explained.event) {
+        (Some(thread), Some(event)) => format!("refrain dump {run_name} --thread {thread} --around {event}"),
+        _ => format!("refrain dump {run_name}"),
+    };
+    explained
 }
 
 fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, report: &DivergenceReport) -> Divergence {
@@ -106,7 +116,7 @@ fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, rep
         // A thread that is stuck has not done anything yet.
         actual: (report.kind != divergence::STUCK).then_some(actual),
         threads: threads(loaded, schedule, observed),
-        more: more(loaded, thread, event),
+        more: String::new(),
     }
 }
 
@@ -119,12 +129,8 @@ fn without_place(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, w
         actual: None,
         around: Vec::new(),
         threads: threads(loaded, schedule, observed),
-        more: format!("refrain dump {}", loaded.run.name()),
+        more: String::new(),
     }
-}
-
-fn more(loaded: &LoadedRun, thread: u32, event: u64) -> String {
-    format!("refrain dump {} --thread {thread} --around {event}", loaded.run.name())
 }
 
 fn first_short_thread(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Option<u32> {

@@ -15,8 +15,10 @@ use run_store::RunDirectory;
 use serde::Serialize;
 use std::time::Duration;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReplayOptions {
+    /// How the run is named on a command line, for the commands that reports suggest.
+    pub run_name: String,
     pub times: u64,
     /// Whether the first replay's output is shown; that of the others never is.
     pub show: Show,
@@ -82,7 +84,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
                 divergence: None,
             }
         } else {
-            let divergence = divergence::explain(&loaded, &plan.schedule, &observed, &checks);
+            let divergence = divergence::explain(&loaded, &plan.schedule, &observed, &checks, &options.run_name);
             Verdict {
                 identical: false,
                 checks,

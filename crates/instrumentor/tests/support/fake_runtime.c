@@ -53,7 +53,25 @@ static struct slot *enter(const void *site) {
     return s;
 }
 
-#define PLAIN(s) (__atomic_fetch_add(&plain_calls, 1, __ATOMIC_RELAXED), (s)->count++)
+// With the gate always closed, every access of a refused loop is a call: each must lie in a range the loop announced.
+static __thread struct {
+    uint64_t ranges[8][3], used, left;
+} announced;
+
+static void plain(struct slot *s, const void *p, uint64_t n, int write) {
+    __atomic_fetch_add(&plain_calls, 1, __ATOMIC_RELAXED);
+    s->count++;
+    if (gate != 0 || announced.left == 0)
+        return;
+    int covered = 0;
+    for (uint64_t i = 0; i < announced.used; i++)
+        covered |= (uint64_t)p >= announced.ranges[i][0] && (uint64_t)p + n <= announced.ranges[i][1] &&
+                   (!write || announced.ranges[i][2]);
+    if (!covered)
+        fail("an access outside of the ranges its loop announced");
+    announced.left--;
+}
+
 #define RANGE(s) (__atomic_fetch_add(&range_calls, 1, __ATOMIC_RELAXED), (s)->count++)
 #define ATOMIC(s) (__atomic_fetch_add(&atomic_calls, 1, __ATOMIC_RELAXED), (s)->count++)
 
@@ -62,13 +80,13 @@ static struct slot *enter(const void *site) {
         T v;                                                                                                           \
         struct slot *s = enter(site);                                                                                  \
         memcpy(&v, p, N);                                                                                              \
-        PLAIN(s);                                                                                                      \
+        plain(s, p, N, 0);                                                                                             \
         return v;                                                                                                      \
     }                                                                                                                  \
     void __refrain_store##N(void *p, T v, const void *site) {                                                          \
         struct slot *s = enter(site);                                                                                  \
         memcpy(p, &v, N);                                                                                              \
-        PLAIN(s);                                                                                                      \
+        plain(s, p, N, 1);                                                                                             \
     }                                                                                                                  \
     T __refrain_atomic_load##N(const T *p, const void *site) {                                                         \
         ATOMIC(enter(site));                                                                                           \
@@ -116,12 +134,12 @@ SIZED(8, uint64_t)
 void __refrain_load_n(const void *p, size_t n, void *out, const void *site) {
     struct slot *s = enter(site);
     memcpy(out, p, n);
-    PLAIN(s);
+    plain(s, p, n, 0);
 }
 void __refrain_store_n(void *p, size_t n, const void *in, const void *site) {
     struct slot *s = enter(site);
     memcpy(p, in, n);
-    PLAIN(s);
+    plain(s, p, n, 1);
 }
 
 // Sixteen bytes under a lock of our own; all such accesses of a test program come here.
@@ -170,7 +188,12 @@ int __refrain_loop_enter(const uint64_t *ranges, uint64_t n, uint64_t events) {
     for (uint64_t i = 0; i < n; i++)
         if (ranges[3 * i] > ranges[3 * i + 1] || ranges[3 * i + 2] > 1)
             fail("a malformed range");
+    if (announced.left)
+        fail("a loop that performed fewer events than it announced");
     if (!loops || s->count + events > s->gate) {
+        memcpy(announced.ranges, ranges, n * sizeof announced.ranges[0]);
+        announced.used = n;
+        announced.left = gate == 0 ? events : 0;
         __atomic_fetch_add(&loops_refused, 1, __ATOMIC_RELAXED);
         return 0;
     }

@@ -96,6 +96,10 @@ openmp_functions! {
     __kmpc_end_reduce(ident: Ident, thread: c_int, name: *mut c_void) = leave(name);
     __kmpc_end_reduce_nowait(ident: Ident, thread: c_int, name: *mut c_void) = leave(name);
     __kmpc_single(ident: Ident, thread: c_int) -> c_int = next(&raw const SHARED);
+    __kmpc_dispatch_init_4(ident: Ident, thread: c_int, schedule: c_int, low: i32, high: i32, step: i32, chunk: i32) = next(&raw const SHARED);
+    __kmpc_dispatch_init_4u(ident: Ident, thread: c_int, schedule: c_int, low: u32, high: u32, step: i32, chunk: i32) = next(&raw const SHARED);
+    __kmpc_dispatch_init_8(ident: Ident, thread: c_int, schedule: c_int, low: i64, high: i64, step: i64, chunk: i64) = next(&raw const SHARED);
+    __kmpc_dispatch_init_8u(ident: Ident, thread: c_int, schedule: c_int, low: u64, high: u64, step: i64, chunk: i64) = next(&raw const SHARED);
     __kmpc_dispatch_next_4(ident: Ident, thread: c_int, last: *mut i32, low: *mut i32, high: *mut i32, step: *mut i32) -> c_int = next(&raw const SHARED);
     __kmpc_dispatch_next_4u(ident: Ident, thread: c_int, last: *mut i32, low: *mut u32, high: *mut u32, step: *mut i32) -> c_int = next(&raw const SHARED);
     __kmpc_dispatch_next_8(ident: Ident, thread: c_int, last: *mut i32, low: *mut i64, high: *mut i64, step: *mut i64) -> c_int = next(&raw const SHARED);
@@ -106,5 +110,5 @@ openmp_functions! {
     omp_unset_nest_lock(lock: *mut c_void) = leave(lock);
 }
 
-/// What all worksharing constructs are ordered by.
+/// What all worksharing constructs are ordered by: threads steal chunks from each other, once these are set up.
 static SHARED: u64 = 0;
