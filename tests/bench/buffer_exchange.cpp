@@ -1,5 +1,5 @@
-// ConTest-like: producers and consumers exchange messages through a small monitor that everybody is notified of, and keep
-// statistics under a read-write lock; nearly all the time goes into synchronisation.
+// ConTest-like: producers and consumers exchange messages through a small monitor that everybody is notified of, and
+// keep statistics under a read-write lock; nearly all the time goes into synchronisation.
 //# kind: locks
 //# flags: -O2
 #include "bench.h"

@@ -1,4 +1,5 @@
-// Crypt (Java Grande): a block cipher of the IDEA family, 8 rounds over 64-bit blocks; each thread has its share of the blocks.
+// Crypt (Java Grande): a block cipher of the IDEA family, 8 rounds over 64-bit blocks; each thread has its share of
+// the blocks.
 //# kind: compute
 //# flags: -O2
 #include "bench.h"

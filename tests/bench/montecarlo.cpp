@@ -1,5 +1,5 @@
-// MonteCarlo (Java Grande): price paths are simulated by tasks taken from a shared list; each allocates its path, and the results are
-// collected under a lock in a vector of objects.
+// MonteCarlo (Java Grande): price paths are simulated by tasks taken from a shared list; each allocates its path, and
+// the results are collected under a lock in a vector of objects.
 //# kind: mixed
 //# flags: -O2
 //# link: -lm

@@ -1,5 +1,5 @@
-// RayTracer (Java Grande): 64 spheres, shadows and reflections; lines of the picture are handed out by a counter under a lock,
-// and the scene is shared read-only through virtual calls.
+// RayTracer (Java Grande): 64 spheres, shadows and reflections; lines of the picture are handed out by a counter under
+// a lock, and the scene is shared read-only through virtual calls.
 //# kind: mixed
 //# flags: -O2
 #include "bench.h"

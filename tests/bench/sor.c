@@ -1,4 +1,5 @@
-// SOR (Java Grande): red-black successive over-relaxation on a grid; threads own bands of rows and meet after each colour.
+// SOR (Java Grande): red-black successive over-relaxation on a grid; threads own bands of rows and meet after each
+// colour.
 //# kind: compute
 //# flags: -O2
 #include "bench.h"

@@ -1,4 +1,5 @@
-// SparseMatmult (Java Grande): a sparse matrix in compressed rows times a vector, many times; rows are divided among threads.
+// SparseMatmult (Java Grande): a sparse matrix in compressed rows times a vector, many times; rows are divided among
+// threads.
 //# kind: compute
 //# flags: -O2
 #include "bench.h"

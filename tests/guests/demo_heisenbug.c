@@ -1,18 +1,19 @@
 // A heisenbug to catch: a small job server that works almost always.
 //
-// A dispatcher hands jobs to workers through a queue. When the queue runs empty, the last worker to finish closes the books and
-// compares the number of finished jobs with the number of jobs handed out. They are the same in nearly every run.
+// A dispatcher hands jobs to workers through a queue. When the queue runs empty, the last worker to finish closes the
+// books and compares the number of finished jobs with the number of jobs handed out. They are the same in nearly every
+// run.
 //
-// The mistake is in finish_job(): `finished` is updated by `finished = finished + 1` under the lock `report_lock`, while
-// the emergency path for small jobs, added later by somebody else, does the same under `queue_lock`. Each update is "under a
-// lock", so reviewers nodded; but they are different locks. When a small job ends while a large one is being counted, one
-// of the two is forgotten, and much later the books do not balance.
+// The mistake is in finish_job(): `finished` is updated by `finished = finished + 1` under the lock `report_lock`,
+// while the emergency path for small jobs, added later by somebody else, does the same under `queue_lock`. Each update
+// is "under a lock", so reviewers nodded; but they are different locks. When a small job ends while a large one is
+// being counted, one of the two is forgotten, and much later the books do not balance.
 //
 // Under a debugger, with print statements, or on one core, the window of a few nanoseconds is practically never hit.
 //# threads: 3
 //# flags: -O2 -g
 //# fails: assert
-//# chaos: 300
+//# chaos: 1000
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,9 +12,9 @@ use crate::problem::Exclusion;
 use crate::problem::Interval;
 use crate::problem::Node;
 use crate::problem::Problem;
+use crate::runs::HidingPages;
 use crate::runs::Life;
 use crate::runs::Run;
-use crate::runs::hidden_cells;
 use crate::runs::lives;
 use run_model::Kind;
 use run_model::Logs;
@@ -77,7 +77,7 @@ impl Draft {
     /// somebody saw have no creator.
     fn add_records(&mut self, logs: &Logs, epochs: &Epochs, extents: &Extents) -> u64 {
         let mut missing = 0;
-        let hidden = hidden_cells(logs);
+        let hiding = HidingPages::among(logs);
         for (thread, log) in logs.threads.iter().enumerate() {
             let thread = thread as u32;
             for record in log.records.iter().filter(|r| extents.contains(thread, r.event)) {
@@ -85,7 +85,7 @@ impl Draft {
                 for before in record.sources.iter().filter_map(completed) {
                     // What the source of a `Run` means depends on the cell's other runs, if all are known, and unless it
                     // is nonsense.
-                    if record.kind != Kind::Run || before.0 == thread || hidden.contains(&record.object) {
+                    if record.kind != Kind::Run || before.0 == thread || hiding.contains(record.object) {
                         self.edge(before, event);
                     }
                 }

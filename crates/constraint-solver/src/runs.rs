@@ -4,6 +4,7 @@
 //! the run that the first record follows has no record of its own.
 use crate::extent::Extents;
 use run_model::Access;
+use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Point;
@@ -42,14 +43,23 @@ struct Link {
     successor: Option<usize>,
 }
 
-/// The cells some of whose changes of hands have no record (`Access::AFTER_HIDDEN`).
-pub(crate) fn hidden_cells(logs: &Logs) -> BTreeSet<u64> {
-    let records = logs.threads.iter().flat_map(|log| &log.records);
-    let hidden = records.filter(|r| r.kind == Kind::Run && r.access.after_hidden());
-    hidden.map(|r| r.object).collect()
+/// The pages some of whose cells' changes of hands may have no record (`Access::AFTER_HIDDEN`).
+pub(crate) struct HidingPages(BTreeSet<u64>);
+
+impl HidingPages {
+    pub(crate) fn among(logs: &Logs) -> HidingPages {
+        let records = logs.threads.iter().flat_map(|log| &log.records);
+        let hiding = records.filter(|r| r.kind == Kind::Run && r.access.after_hidden());
+        HidingPages(hiding.map(|r| r.object / HIDING_PAGE_BYTES).collect())
+    }
+
+    pub(crate) fn contains(&self, cell: u64) -> bool {
+        self.0.contains(&(cell / HIDING_PAGE_BYTES))
+    }
 }
 
 pub(crate) fn lives(logs: &Logs, extents: &Extents) -> Vec<Life> {
+    let hiding = HidingPages::among(logs);
     let mut cells: BTreeMap<u64, Vec<Link>> = BTreeMap::new();
     for (thread, log) in logs.threads.iter().enumerate() {
         for record in log.records.iter().filter(|r| r.kind == Kind::Run) {
@@ -67,10 +77,10 @@ pub(crate) fn lives(logs: &Logs, extents: &Extents) -> Vec<Life> {
         }
     }
     cells
-        .into_values()
+        .into_iter()
         // Where changes of hands have no record, the runs are not all known: the records bind as they stand.
-        .filter(|links| !links.iter().any(|link| link.access.after_hidden()))
-        .flat_map(|links| lives_of_cell(links, &extents.events))
+        .filter(|(cell, _)| !hiding.contains(*cell))
+        .flat_map(|(_, links)| lives_of_cell(links, &extents.events))
         .collect()
 }
 

@@ -69,7 +69,8 @@ void expandRange(MemIntrinsic &MI, uint64_t Bytes) {
       Value *Byte = cast<MemSetInst>(MI).getValue();
       unsigned Lane = std::min(Piece, 8u);
       Type *LaneType = B.getIntNTy(Lane * 8);
-      Value *V = B.CreateMul(B.CreateZExt(Byte, LaneType), ConstantInt::get(LaneType, 0x0101010101010101ull >> (64 - 8 * Lane)));
+      uint64_t Ones = 0x0101010101010101ull >> (64 - 8 * Lane);
+      Value *V = B.CreateMul(B.CreateZExt(Byte, LaneType), ConstantInt::get(LaneType, Ones));
       Values.push_back(Piece == 16 ? B.CreateVectorSplat(2, V) : V);
     }
     Offset += Piece;

@@ -23,6 +23,9 @@ Value *atomicPointer(Instruction &I) {
   return nullptr;
 }
 
+// For instructions we create only to lower them; the runtime's operations have this order.
+constexpr AtomicOrdering Order = AtomicOrdering::SequentiallyConsistent;
+
 // The value type of an operation decides which family of runtime functions serves it.
 class Lowering {
 public:
@@ -64,7 +67,8 @@ public:
     Type *T = Expected->getType();
     if (IntegerType *Whole = integerFor(R.DL, T)) {
       Value *Bits = toInteger(B, Expected, Whole);
-      Value *Old = R.call(B, "__refrain_atomic_cas" + Twine(bytes(T)), Whole, {P, Bits, toInteger(B, Desired, Whole), Site});
+      Value *New = toInteger(B, Desired, Whole);
+      Value *Old = R.call(B, "__refrain_atomic_cas" + Twine(bytes(T)), Whole, {P, Bits, New, Site});
       return {fromInteger(B, Old, T), B.CreateICmpEQ(Old, Bits)};
     }
     AllocaInst *InOut = scratch(F, 16, "refrain.atomic.out"), *In = scratch(F, 16, "refrain.atomic.in");
@@ -78,7 +82,8 @@ public:
   Value *readModifyWrite(IRBuilder<> &B, AtomicRMWInst &W) {
     Type *T = W.getType();
     IntegerType *Whole = integerFor(R.DL, T);
-    bool Known = W.getOperation() == AtomicRMWInst::Xchg || (W.getOperation() <= AtomicRMWInst::UMin && T->isIntegerTy());
+    bool Known = W.getOperation() == AtomicRMWInst::Xchg ||
+                 (W.getOperation() <= AtomicRMWInst::UMin && T->isIntegerTy());
     if (Whole && Known) {
       Value *Op = B.getInt32(W.getOperation());
       Value *Old = R.call(B, "__refrain_atomic_rmw" + Twine(bytes(T)), Whole,
@@ -149,7 +154,7 @@ public:
       if (Op == AtomicRMWInst::BAD_BINOP)
         return false;
       // An instruction of the same meaning, lowered like those the compiler wrote.
-      AtomicRMWInst *W = B.CreateAtomicRMW(Op, P, Call->getArgOperand(1), Align(Bytes), AtomicOrdering::SequentiallyConsistent);
+      AtomicRMWInst *W = B.CreateAtomicRMW(Op, P, Call->getArgOperand(1), Align(Bytes), Order);
       Call->replaceAllUsesWith(W);
       remove(Call);
       lower(W);
@@ -161,8 +166,8 @@ public:
     return true;
   }
 
-  // The functions that take a size. Sixteen bytes have a place in the runtime; for other sizes libatomic takes a lock of
-  // its own, which nobody sees, so the call is put under one that is recorded.
+  // The functions that take a size. Sixteen bytes have a place in the runtime; for other sizes libatomic takes a lock
+  // of its own, which nobody sees, so the call is put under one that is recorded.
   bool genericLibcall(CallBase *Call, StringRef Operation) {
     auto *Size = dyn_cast<ConstantInt>(Call->getArgOperand(0));
     Site = Sites.site(*Call, abi::SiteKind::Atomic, Size ? Size->getZExtValue() : 0);
@@ -187,13 +192,14 @@ public:
       store(B, P, B.CreateAlignedLoad(T, At(2), Align(1)));
     } else if (Operation == "exchange") {
       Value *V = B.CreateAlignedLoad(T, At(2), Align(1));
-      AtomicRMWInst *W = B.CreateAtomicRMW(AtomicRMWInst::Xchg, P, V, Align(16), AtomicOrdering::SequentiallyConsistent);
+      AtomicRMWInst *W = B.CreateAtomicRMW(AtomicRMWInst::Xchg, P, V, Align(16), Order);
       B.CreateAlignedStore(W, At(3), Align(1));
       remove(Call);
       lower(W);
       return true;
     } else {
-      auto [Old, Success] = exchangeIf(B, P, B.CreateAlignedLoad(T, At(2), Align(1)), B.CreateAlignedLoad(T, At(3), Align(1)));
+      Value *Expected = B.CreateAlignedLoad(T, At(2), Align(1)), *Desired = B.CreateAlignedLoad(T, At(3), Align(1));
+      auto [Old, Success] = exchangeIf(B, P, Expected, Desired);
       B.CreateAlignedStore(Old, At(2), Align(1));
       Result = B.CreateZExt(Success, Call->getType());
     }
@@ -220,7 +226,8 @@ private:
     const char *Name = "__refrain_atomic_lock_acquire";
     if (Function *Known = R.M.getFunction(Name))
       return Known;
-    Function *Acquire = Function::Create(FunctionType::get(R.Void, {R.Ptr}, false), GlobalValue::LinkOnceODRLinkage, Name, R.M);
+    FunctionType *T = FunctionType::get(R.Void, {R.Ptr}, false);
+    Function *Acquire = Function::Create(T, GlobalValue::LinkOnceODRLinkage, Name, R.M);
     Acquire->setVisibility(GlobalValue::HiddenVisibility);
     Acquire->setComdat(R.M.getOrInsertComdat(Name));
     Acquire->addFnAttr(Attribute::NoUnwind);
@@ -231,7 +238,8 @@ private:
     // A block that branches back must not be the entry.
     BasicBlock *Entry = BasicBlock::Create(R.C, "entry", Acquire, Try);
     BranchInst::Create(Try, Entry);
-    Value *Old = R.call(B, "__refrain_atomic_cas4", R.I32, {lockWord(), B.getInt32(0), B.getInt32(1), Acquire->getArg(0)});
+    Value *Free = B.getInt32(0), *Taken = B.getInt32(1);
+    Value *Old = R.call(B, "__refrain_atomic_cas4", R.I32, {lockWord(), Free, Taken, Acquire->getArg(0)});
     B.CreateCondBr(B.CreateICmpEQ(Old, B.getInt32(0)), Held, Wait);
     B.SetInsertPoint(Wait);
     B.CreateCall(R.M.getOrInsertFunction("sched_yield", R.I32));

@@ -36,23 +36,22 @@ StringRef withoutCheck(StringRef Name) {
 }
 
 const char *SyncPrefixes[] = {
-    "pthread_",   "sem_",     "thrd_",        "mtx_",          "cnd_",        "tss_",     "call_once",
-    "__cxa_guard_", "__kmpc_", "omp_",        "__gthread_",    "_ZNSt6thread", "_ZNSt18condition_variable",
-    "_ZNSt22condition_variable_any",          "_ZNSt13__future_base",         "_ZNSo",    "_ZStlsI",
-    "_ZSt16__ostream_insert",                 "_ZSt4endlI",    "_ZSt5flushI",
+    "pthread_", "sem_", "thrd_", "mtx_", "cnd_", "tss_", "call_once", "__cxa_guard_", "__kmpc_", "omp_", "__gthread_",
+    "_ZNSt6thread", "_ZNSt18condition_variable", "_ZNSt22condition_variable_any", "_ZNSt13__future_base", "_ZNSo",
+    "_ZStlsI", "_ZSt16__ostream_insert", "_ZSt4endlI", "_ZSt5flushI",
 };
 
 const StringSet<> &syncFunctions() {
   static const StringSet<> Names = {
-      "printf",    "fprintf",  "vprintf",  "vfprintf", "dprintf",  "vdprintf",  "__printf_chk", "__fprintf_chk", "puts",
-      "fputs",     "putchar",  "putc",     "fputc",    "_IO_putc", "fwrite",    "fflush",       "perror",        "write",
-      "writev",    "pwrite",   "pwritev",  "send",     "sendto",   "sendmsg",   "read",         "readv",         "pread",
-      "recv",      "recvfrom", "recvmsg",  "fread",    "fgets",    "fgetc",     "getc",         "getchar",       "getline",
-      "scanf",     "fscanf",   "fclose",   "fopen",    "close",    "flockfile", "funlockfile",  "ftrylockfile",  "exit",
-      "_exit",     "quick_exit", "abort",  "fork",     "syscall",  "poll",      "select",       "epoll_wait",    "usleep",
-      "nanosleep", "sleep",    "sched_yield", "clock_nanosleep", "rand",       "random",       "time",          "gettimeofday",
-      "clock_gettime", "sigwait", "sigwaitinfo", "eventfd", "eventfd_read",    "eventfd_write", "raise",        "kill",
-      "__assert_fail", "puts_unlocked", "fputs_unlocked", "fwrite_unlocked", "putchar_unlocked", "vsyslog", "syslog",
+      "printf", "fprintf", "vprintf", "vfprintf", "dprintf", "vdprintf", "__printf_chk", "__fprintf_chk", "puts",
+      "fputs", "putchar", "putc", "fputc", "_IO_putc", "fwrite", "fflush", "perror", "write", "writev", "pwrite",
+      "pwritev", "send", "sendto", "sendmsg", "read", "readv", "pread", "recv", "recvfrom", "recvmsg", "fread",
+      "fgets", "fgetc", "getc", "getchar", "getline", "scanf", "fscanf", "fclose", "fopen", "close", "flockfile",
+      "funlockfile", "ftrylockfile", "exit", "_exit", "quick_exit", "abort", "fork", "syscall", "poll", "select",
+      "epoll_wait", "usleep", "nanosleep", "sleep", "sched_yield", "clock_nanosleep", "rand", "random", "time",
+      "gettimeofday", "clock_gettime", "sigwait", "sigwaitinfo", "eventfd", "eventfd_read", "eventfd_write", "raise",
+      "kill", "__assert_fail", "puts_unlocked", "fputs_unlocked", "fwrite_unlocked", "putchar_unlocked", "vsyslog",
+      "syslog",
   };
   return Names;
 }

@@ -17,8 +17,8 @@ void lowerMemoryCalls(llvm::Function &F, Filters &Keep, Runtime &R, SiteTable &S
 // argument to carry it.
 void markSyncCalls(llvm::Function &F, Runtime &R, SiteTable &Sites);
 
-// Promises about memory that stop being true of instrumented functions, and which would allow the optimiser to move
-// a call into somebody's window (see NOTE [Window]). Library functions known to LLVM are not instrumented and keep theirs.
+// Promises about memory that stop being true of instrumented functions, and which would allow the optimiser to move a
+// call into somebody's window (see NOTE [Window]). Library functions known to LLVM are not instrumented and keep them.
 void dropMemoryPromises(llvm::Module &M);
 
 } // namespace refrain

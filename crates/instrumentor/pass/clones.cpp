@@ -32,8 +32,9 @@ bool isLast(const CallInst &Call) {
 // notail alone. (It has had its chance at these calls before this pass.)
 void keepRecursionOutOfAccumulators(Function &F) {
   for (Instruction &I : instructions(F))
-    if (auto *Call = dyn_cast<CallInst>(&I); Call && Call->getCalledFunction() == &F && !Call->isMustTailCall() && !isLast(*Call))
-      Call->setTailCallKind(CallInst::TCK_NoTail);
+    if (auto *Call = dyn_cast<CallInst>(&I); Call && Call->getCalledFunction() == &F)
+      if (!Call->isMustTailCall() && !isLast(*Call))
+        Call->setTailCallKind(CallInst::TCK_NoTail);
 }
 
 } // namespace

@@ -120,7 +120,8 @@ void callRuntime(Instruction *I, Runtime &R, Constant *Site) {
   IntegerType *Whole = integerFor(R.DL, T);
   if (auto *S = dyn_cast<StoreInst>(I)) {
     if (Whole) {
-      R.callCold(B, "__refrain_store" + Twine(Bytes), R.Void, {Pointer, toInteger(B, S->getValueOperand(), Whole), Site});
+      Value *Bits = toInteger(B, S->getValueOperand(), Whole);
+      R.callCold(B, "__refrain_store" + Twine(Bytes), R.Void, {Pointer, Bits, Site});
     } else {
       AllocaInst *Buffer = scratch(F, R.DL.getTypeAllocSize(T), "refrain.buffer");
       B.CreateAlignedStore(S->getValueOperand(), Buffer, Align(16));

@@ -54,7 +54,8 @@ LockCall classify(const CallBase &Call, unsigned &Operand) {
     return LockCall::Unlock;
   if (Name == "pthread_mutex_trylock" || Name == "pthread_mutex_timedlock" || Name == "pthread_mutex_clocklock")
     return LockCall::TryLock;
-  if (Name == "pthread_mutex_destroy" || Name == "pthread_cond_wait" || Name == "pthread_cond_timedwait" || Name == "pthread_cond_clockwait")
+  if (Name == "pthread_mutex_destroy" || Name == "pthread_cond_wait" || Name == "pthread_cond_timedwait" ||
+      Name == "pthread_cond_clockwait")
     return LockCall::Neutral;
   // Initialising with attributes could make the mutex recursive or robust.
   if (Name == "pthread_mutex_init" && Call.arg_size() == 2 && isa<ConstantPointerNull>(Call.getArgOperand(1)))
@@ -102,10 +103,12 @@ private:
       const Value *V = Work.pop_back_val();
       for (const Use &U : V->uses()) {
         const User *W = U.getUser();
+        auto *Address = dyn_cast<GEPOperator>(W);
+        auto *Call = dyn_cast<CallBase>(W);
         unsigned Operand = 0;
-        if (auto *Address = dyn_cast<GEPOperator>(W); Address && Address->hasAllConstantIndices())
+        if (Address && Address->hasAllConstantIndices())
           Work.push_back(W);
-        else if (auto *Call = dyn_cast<CallBase>(W); Call && classify(*Call, Operand) != LockCall::None && &U == &Call->getArgOperandUse(Operand))
+        else if (Call && classify(*Call, Operand) != LockCall::None && &U == &Call->getArgOperandUse(Operand))
           Found.push_back(place(U.get()));
         else if (!isa<LoadInst>(W) && !(isa<StoreInst>(W) && U.getOperandNo() == StoreInst::getPointerOperandIndex()))
           return;

@@ -59,7 +59,7 @@ public:
     if (!describe(L))
       return;
     Instruction *End = L->getLoopPreheader()->getTerminator();
-    Value *Total = IRBuilder<>(End).CreateAdd(Expand.expandCodeFor(Backedges, R.I64, End), R.number(1), "refrain.total");
+    Value *Total = Expand.expandCodeFor(SE.getAddExpr(Backedges, SE.getOne(R.I64)), R.I64, End);
     SmallVector<std::pair<Value *, Value *>, 8> Bases;
     for (const Range &Each : Ranges) {
       Value *First = Expand.expandCodeFor(Each.First, R.I64, End);
@@ -128,7 +128,9 @@ private:
       New.Step = SE.getTruncateOrSignExtend(Recurrence->getStepRecurrence(SE), R.I64);
     }
     New.First = SE.getLosslessPtrToIntExpr(New.First);
-    if (isa<SCEVCouldNotCompute>(New.First) || !Expand.isSafeToExpandAt(New.First, At) || !Expand.isSafeToExpandAt(New.Step, At))
+    if (isa<SCEVCouldNotCompute>(New.First))
+      return false;
+    if (!Expand.isSafeToExpandAt(New.First, At) || !Expand.isSafeToExpandAt(New.Step, At))
       return false;
     if (auto *Known = dyn_cast<SCEVConstant>(New.Step); Known && Known->getAPInt().abs().sgt(StepMax))
       return false;

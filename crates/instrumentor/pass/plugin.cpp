@@ -161,11 +161,12 @@ extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "refrain", "0.1", [](PassBuilder &PB) {
             // After simplification and inlining, before vectorisation: redundant accesses are gone, and loops that
             // are left plain can still be vectorised. Without optimisation coroutines are split late, so we come last.
-            PB.registerOptimizerEarlyEPCallback([](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase) {
-              if (Level != OptimizationLevel::O0)
-                MPM.addPass(refrain::RefrainPass());
-            });
-            PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase) {
+            PB.registerOptimizerEarlyEPCallback(
+                [](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase) {
+                  if (Level != OptimizationLevel::O0)
+                    MPM.addPass(refrain::RefrainPass());
+                });
+            PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase) {
               MPM.addPass(refrain::RefrainPass());
             });
             PB.registerPipelineParsingCallback(

@@ -43,7 +43,8 @@ CallInst *Runtime::callCold(IRBuilder<> &B, const Twine &Name, Type *Result, Arr
   std::string ThunkName = (Name + ".cold").str();
   Function *Thunk = M.getFunction(ThunkName);
   if (!Thunk) {
-    Thunk = Function::Create(FunctionType::get(Result, Parameters, false), GlobalValue::LinkOnceODRLinkage, ThunkName, M);
+    FunctionType *T = FunctionType::get(Result, Parameters, false);
+    Thunk = Function::Create(T, GlobalValue::LinkOnceODRLinkage, ThunkName, M);
     Thunk->setVisibility(GlobalValue::HiddenVisibility);
     Thunk->setComdat(M.getOrInsertComdat(ThunkName));
     Thunk->setCallingConv(CallingConv::PreserveMost);
@@ -51,15 +52,15 @@ CallInst *Runtime::callCold(IRBuilder<> &B, const Twine &Name, Type *Result, Arr
     Thunk->addFnAttr(Attribute::NoUnwind);
     Thunk->addFnAttr(Attribute::Cold);
     Thunk->setUWTableKind(UWTableKind::Default);
-    IRBuilder<> T(BasicBlock::Create(C, "entry", Thunk));
+    IRBuilder<> TB(BasicBlock::Create(C, "entry", Thunk));
     SmallVector<Value *, 4> Passed;
     for (Argument &A : Thunk->args())
       Passed.push_back(&A);
-    CallInst *Inner = call(T, Name, Result, Passed);
+    CallInst *Inner = call(TB, Name, Result, Passed);
     if (Result->isVoidTy())
-      T.CreateRetVoid();
+      TB.CreateRetVoid();
     else
-      T.CreateRet(Inner);
+      TB.CreateRet(Inner);
   }
   CallInst *Call = B.CreateCall(Thunk, Arguments);
   Call->setCallingConv(CallingConv::PreserveMost);
@@ -119,16 +120,17 @@ Value *fromInteger(IRBuilder<> &B, Value *V, Type *T) {
   return B.CreateBitCast(V, T);
 }
 
-AllocaInst *scratch(Function &F, uint64_t Bytes, const Twine &Name) {
-  Bytes = std::max<uint64_t>(Bytes, 16);
+AllocaInst *scratch(Function &F, uint64_t Bytes, StringRef Purpose) {
+  // Found again by metadata: clang discards the names of local values.
+  Type *T = ArrayType::get(Type::getInt8Ty(F.getContext()), std::max<uint64_t>(Bytes, 16));
   BasicBlock &Entry = F.getEntryBlock();
+  MDNode *Mark = MDNode::get(F.getContext(), MDString::get(F.getContext(), Purpose));
   for (Instruction &I : Entry)
-    if (auto *A = dyn_cast<AllocaInst>(&I); A && A->hasMetadata("refrain.scratch") && A->getAllocatedType()->isArrayTy() &&
-                                            A->getAllocatedType()->getArrayNumElements() == Bytes && A->getName().starts_with(Name.str()))
-      return A;
-  auto *A = new AllocaInst(ArrayType::get(Type::getInt8Ty(F.getContext()), Bytes), 0, nullptr, Align(16), Name,
-                           Entry.begin());
-  A->setMetadata("refrain.scratch", MDNode::get(F.getContext(), {}));
+    if (auto *A = dyn_cast<AllocaInst>(&I); A && A->getMetadata("refrain.scratch") == Mark)
+      if (A->getAllocatedType() == T)
+        return A;
+  auto *A = new AllocaInst(T, 0, nullptr, Align(16), Purpose, Entry.begin());
+  A->setMetadata("refrain.scratch", Mark);
   return A;
 }
 

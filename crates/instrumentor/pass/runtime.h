@@ -49,7 +49,7 @@ llvm::IntegerType *integerFor(const llvm::DataLayout &DL, llvm::Type *T);
 llvm::Value *toInteger(llvm::IRBuilder<> &B, llvm::Value *V, llvm::IntegerType *T);
 llvm::Value *fromInteger(llvm::IRBuilder<> &B, llvm::Value *V, llvm::Type *T);
 
-// Private stack memory in a function's entry block for values that travel through a buffer.
-llvm::AllocaInst *scratch(llvm::Function &F, uint64_t Bytes, const llvm::Twine &Name);
+// Private stack memory in a function's entry block, one per purpose and size, for values that travel through a buffer.
+llvm::AllocaInst *scratch(llvm::Function &F, uint64_t Bytes, llvm::StringRef Purpose);
 
 } // namespace refrain

@@ -87,7 +87,11 @@ fn compare(plain: &Path, observed: &Path, counts_vary: bool) {
     assert!(fast.events() > unobserved.events(), "{name}: nothing was observed");
     if !counts_vary {
         let events = [fast.events(), slow.events(), no_loops.events(), gates.events()];
-        assert_eq!(events, [fast.events(); 4], "{name}: events on the fast path, the slow path, without plain loops, with gates");
+        assert_eq!(
+            events,
+            [fast.events(); 4],
+            "{name}: events on the fast path, the slow path, without plain loops, with gates"
+        );
     }
 }
 

@@ -19,6 +19,7 @@ mod schedule;
 pub use logs::Logs;
 pub use logs::ThreadLog;
 pub use record::Access;
+pub use record::HIDING_PAGE_BYTES;
 pub use record::Kind;
 pub use record::MAX_SOURCES;
 pub use record::Op;

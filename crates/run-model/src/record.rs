@@ -3,6 +3,9 @@ use crate::Point;
 use crate::SiteId;
 use alloc::vec::Vec;
 
+/// Cells are marked page by page as ones whose changes of hands may have no record (`Access::AFTER_HIDDEN`).
+pub const HIDING_PAGE_BYTES: u64 = 4096;
+
 /// More sources than this are spread over several records of the same event.
 pub const MAX_SOURCES: usize = 8;
 
@@ -191,8 +194,8 @@ impl Access {
     pub const PREVIOUS_WROTE: u8 = 4;
     /// The first access is one atomic read-modify-write.
     pub const ATOMIC: u8 = 8;
-    /// From here on, changes of hands of this cell may have no record, if recorded synchronisation orders them already
-    /// (lemma 4.2, found while running). The cell's runs are then not all known, so its records bind as they stand.
+    /// From here on, changes of hands of cells in this page may have no record, if recorded synchronisation orders them
+    /// already (lemma 4.2, found while running). Their runs are then not all known, so their records bind as they stand.
     pub const AFTER_HIDDEN: u8 = 16;
 
     pub fn reads(self) -> bool {

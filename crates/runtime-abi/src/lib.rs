@@ -44,7 +44,7 @@ pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 //   chunk word of p  = CHUNK_SHADOW + (p / 64) * 8            0x1000… to 0x2000…
 //   cell word of p   = (p & !7) ^ CELL_XOR                    0x2000…, 0x7500…, 0x4000…, 0x5e00…
 //   ghost word of p  = (p & !7) ^ GHOST_XOR                   0x3000…, 0x6500…, 0x5000…, 0x4e00…
-//   our own mappings   RUNTIME_REGION                         0x6800…
+//   our own mappings   RUNTIME_REGION, HIDING_PAGES           0x6800…, 0x6c00…
 //
 // The XOR constants differ from zero in their low bits so that data and shadow do not alias modulo 4096.
 pub const REGIONS: [(u64, u64); 4] = [
@@ -62,6 +62,9 @@ pub const ARENA: u64 = 0x6000_0000_0000;
 pub const ARENA_BYTES: u64 = 0x0400_0000_0000;
 pub const RUNTIME_REGION: u64 = 0x6800_0000_0000;
 pub const CONTROL_ADDRESS: u64 = RUNTIME_REGION;
+/// One byte per page of the whole address space.
+pub const HIDING_PAGES: u64 = 0x6c00_0000_0000;
+pub const HIDING_PAGES_BYTES: u64 = (1 << 47) / 4096;
 
 /// Threads over one run; thread indices are 16 bits wide in shadow words.
 pub const THREADS_MAX: usize = 1 << 15;

@@ -14,6 +14,8 @@ use runtime_abi::CELL_XOR;
 use runtime_abi::CHUNK_BYTES;
 use runtime_abi::CHUNK_SHADOW;
 use runtime_abi::GHOST_XOR;
+use runtime_abi::HIDING_PAGES;
+use runtime_abi::HIDING_PAGES_BYTES;
 use runtime_abi::REGIONS;
 
 static STATE: AtomicU32 = AtomicU32::new(NEW);
@@ -82,6 +84,7 @@ fn reserve_shadow() {
             ending::die(b"cannot reserve address space for shadow memory (see vm.overcommit_memory, ulimit -v)", errno);
         }
     };
+    reserve(HIDING_PAGES, HIDING_PAGES_BYTES);
     for (start, bytes) in REGIONS {
         reserve(CHUNK_SHADOW + start / CHUNK_BYTES * 8, bytes / CHUNK_BYTES * 8);
         // The XOR has bits below the region's size: whole pages are permuted inside, nothing leaves the region.

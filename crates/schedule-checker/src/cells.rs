@@ -12,7 +12,9 @@ use crate::Rejection;
 use crate::Why;
 use crate::execution::Execution;
 use crate::requirements::Requirement;
+use crate::requirements::hiding_pages;
 use run_model::Access;
+use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Point;
@@ -69,7 +71,8 @@ pub(crate) fn require(
         }
     }
     // Where some changes of hands have no record there is no whole story; `requirements` asks for each record's source.
-    cells.retain(|_, entries| !entries.values().any(|entry| entry.access.after_hidden()));
+    let hiding = hiding_pages(logs);
+    cells.retain(|cell, _| !hiding.contains(&(cell / HIDING_PAGE_BYTES)));
     for (cell, entries) in &cells {
         for story in stories(entries, schedule) {
             require_story(*cell, &story, out)?;

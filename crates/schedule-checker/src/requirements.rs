@@ -3,6 +3,7 @@ use crate::Rejection;
 use crate::Why;
 use crate::cells;
 use crate::execution::Execution;
+use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Point;
@@ -20,6 +21,17 @@ pub(crate) struct Requirement {
     pub(crate) why: Why,
 }
 
+/// Pages in which some change of hands of a cell may have no record: those that have one bind as they stand.
+pub(crate) fn hiding_pages(logs: &Logs) -> BTreeSet<u64> {
+    let mut pages = BTreeSet::new();
+    for record in logs.threads.iter().flat_map(|log| &log.records) {
+        if record.kind == Kind::Run && record.access.after_hidden() {
+            pages.insert(record.object / HIDING_PAGE_BYTES);
+        }
+    }
+    pages
+}
+
 /// All of them, by thread and event.
 pub(crate) fn requirements(
     logs: &Logs,
@@ -35,16 +47,9 @@ pub(crate) fn requirements(
             records.map(move |record| (ThreadIndex(index as u32), record))
         })
     };
-    // A cell some of whose changes of hands have no record: those that have one bind as they stand.
-    let hidden: BTreeSet<u64> = logs
-        .threads
-        .iter()
-        .flat_map(|log| &log.records)
-        .filter(|r| r.kind == Kind::Run && r.access.after_hidden())
-        .map(|r| r.object)
-        .collect();
+    let hiding = hiding_pages(logs);
     for (thread, record) in replayed() {
-        if record.kind != Kind::Run || hidden.contains(&record.object) {
+        if record.kind != Kind::Run || hiding.contains(&(record.object / HIDING_PAGE_BYTES)) {
             let require = |source: &Point| Requirement {
                 thread,
                 event: record.event,

@@ -164,6 +164,13 @@ impl Machine<'_> {
             }
             _ => match self.instruction(thread) {
                 Some(instruction) => {
+                    if let Some((address, bytes, how, atomic)) = reach(instruction)
+                        && self.recorder.acquires(thread, address, bytes, how, atomic)
+                    {
+                        // Others may come in between.
+                        let events = self.recorder.threads[thread].count as usize;
+                        return self.reads[thread].resize(events, None);
+                    }
                     let read = self.perform(thread, instruction);
                     self.progress[thread].advance(read);
                     read
@@ -185,8 +192,8 @@ impl Machine<'_> {
     }
 
     fn perform(&mut self, thread: usize, instruction: Instruction) -> Option<u128> {
-        if let Some((address, bytes, how, atomic)) = reach(instruction) {
-            self.recorder.access(thread, address, bytes, how, atomic);
+        if let Some((address, bytes, how, _)) = reach(instruction) {
+            self.recorder.access(thread, address, bytes, how);
             return access(&mut self.memory, &self.progress[thread], address, bytes, how);
         }
         match instruction {

@@ -1,7 +1,7 @@
 //! The bytes that the threads share.
 
-/// Where shared memory begins; a multiple of the chunk size.
-pub(crate) const BASE: u64 = 0x6000_0000_0000;
+/// Where shared memory begins; a multiple of the chunk size. The first chunk is the last of its page.
+pub(crate) const BASE: u64 = 0x6000_0000_1000 - CHUNK_BYTES;
 pub(crate) const CHUNK_BYTES: u64 = 64;
 pub(crate) const CELL_BYTES: u64 = 8;
 

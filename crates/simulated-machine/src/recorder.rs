@@ -4,6 +4,7 @@
 use crate::memory::CELL_BYTES;
 use crate::memory::CHUNK_BYTES;
 use run_model::Access;
+use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::MAX_SOURCES;
 use run_model::Op;
@@ -12,6 +13,7 @@ use run_model::Record;
 use run_model::SiteId;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Where ghost objects live; no memory is there.
 const MUTEXES: u64 = 0x5500_0000_0000;
@@ -46,8 +48,6 @@ enum Word {
 struct User {
     point: Point,
     wrote: bool,
-    /// Changes of hands that recorded synchronisation orders already may have no record.
-    hides: bool,
 }
 
 #[derive(Clone, Default)]
@@ -67,6 +67,8 @@ pub(crate) struct Recorder {
     words: BTreeMap<u64, Word>,
     moves: BTreeMap<u64, u32>,
     users: BTreeMap<u64, User>,
+    /// Pages in which changes of hands that recorded synchronisation orders already have no record.
+    hiding: BTreeSet<u64>,
     epoch: i64,
 }
 
@@ -78,19 +80,29 @@ impl Recorder {
             words: BTreeMap::new(),
             moves: BTreeMap::new(),
             users: BTreeMap::new(),
+            hiding: BTreeSet::new(),
             epoch: 0,
         }
     }
 
-    /// An access of one event, to be done now.
-    pub(crate) fn access(&mut self, me: usize, address: u64, bytes: u64, reach: Reach, atomic: bool) {
+    /// Gets one of the chunks that an access needs and does not have. False: it has them all, and no event happened.
+    pub(crate) fn acquires(&mut self, me: usize, address: u64, bytes: u64, reach: Reach, atomic: bool) -> bool {
+        let before = self.threads[me].count;
         for chunk in (address / CHUNK_BYTES..(address + bytes).div_ceil(CHUNK_BYTES)).map(|c| c * CHUNK_BYTES) {
             if atomic {
                 self.split(me, chunk);
             } else {
                 self.acquire(me, chunk, reach);
             }
+            if self.threads[me].count != before {
+                return true;
+            }
         }
+        false
+    }
+
+    /// An access of one event, to be done now; all its chunks are there.
+    pub(crate) fn access(&mut self, me: usize, address: u64, bytes: u64, reach: Reach) {
         let end = address + bytes;
         let first = address / CELL_BYTES * CELL_BYTES;
         for cell in (first..end).step_by(CELL_BYTES as usize) {
@@ -136,7 +148,6 @@ impl Recorder {
             User {
                 point,
                 wrote: true,
-                hides: false,
             },
         );
     }
@@ -217,6 +228,10 @@ impl Recorder {
         }
         let event = self.threads[me].count;
         let site = SiteId(1 + (me as u32) * 100 + event as u32 % 100);
+        // Acquisitions are events of their own.
+        if is_acquisition(record.kind) {
+            self.threads[me].count += 1;
+        }
         self.threads[me].records.push(Record { event, site, ..record });
     }
 
@@ -250,7 +265,7 @@ impl Recorder {
             Word::Shared(epoch) => {
                 self.take_from_readers(me, chunk, epoch);
                 if self.has_moved_too_often(chunk) {
-                    self.finish_split(chunk, Some(self.point_after(me)));
+                    self.finish_split(chunk, Some(self.point(me)));
                 } else {
                     self.words.insert(chunk, Word::Exclusive(me));
                 }
@@ -266,7 +281,7 @@ impl Recorder {
             Word::Exclusive(owner) => Some(self.point(owner)),
             Word::Shared(epoch) => {
                 self.take_from_readers(me, chunk, epoch);
-                Some(self.point_after(me))
+                Some(self.point(me))
             }
         };
         self.finish_split(chunk, user);
@@ -282,7 +297,6 @@ impl Recorder {
                     User {
                         point,
                         wrote: true,
-                        hides: false,
                     },
                 );
             }
@@ -353,14 +367,15 @@ impl Recorder {
     fn use_cell(&mut self, me: usize, cell: u64, covered: u64, reach: Reach) {
         let previous = self.users.get(&cell).copied();
         let other = previous.filter(|user| user.point.thread.0 as usize != me);
-        let mut hides = previous.is_some_and(|user| user.hides);
         if let Some(user) = other {
             let known = self.knows(me, user.point);
-            let hidden = known && hides;
-            // The first change of hands that could go without a record has one, which says that later ones may not.
-            hides |= known;
-            if !hidden {
-                self.log_run(me, cell, flags(covered, reach), user, hides);
+            let page = cell / HIDING_PAGE_BYTES;
+            // A page's first change of hands that could go without a record has one, which says that later ones may not.
+            if !(known && self.hiding.contains(&page)) {
+                if known {
+                    self.hiding.insert(page);
+                }
+                self.log_run(me, cell, flags(covered, reach), user, self.hiding.contains(&page));
             }
         }
         let went_on = previous.filter(|_| other.is_none()).is_some_and(|user| user.wrote);
@@ -370,7 +385,6 @@ impl Recorder {
             User {
                 point,
                 wrote: reach != Reach::Reads || went_on,
-                hides,
             },
         );
     }
@@ -390,6 +404,11 @@ impl Recorder {
             },
         );
     }
+}
+
+/// Is it an event of its own, which only gets a chunk for the access that follows?
+pub(crate) fn is_acquisition(kind: Kind) -> bool {
+    matches!(kind, Kind::Take | Kind::Share | Kind::Seen)
 }
 
 /// What an access to `covered` bytes of a cell does to it: writing part of it keeps the rest, so it reads, too.

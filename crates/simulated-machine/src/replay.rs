@@ -7,6 +7,7 @@ use crate::program::Instruction;
 use crate::program::Program;
 use crate::program::Progress;
 use crate::random::Random;
+use crate::recorder::is_acquisition;
 use run_model::Schedule;
 use std::collections::BTreeSet;
 
@@ -147,7 +148,12 @@ impl<'a> Replay<'a> {
         let event = state.counts[thread];
         let wrong = Err(Deviation::Synchronisation { thread, event });
         let mut read = None;
-        if event == 0 {
+        let gates = &self.schedule.threads[thread].gates;
+        let first = gates.partition_point(|gate| gate.record.event < event);
+        let acquires = gates.get(first).is_some_and(|g| g.record.event == event && is_acquisition(g.record.kind));
+        if acquires {
+            // Nothing happens to memory.
+        } else if event == 0 {
             if !state.created[thread] {
                 return wrong;
             }

@@ -1,8 +1,8 @@
-// Account: a deposit and a withdrawal, each under the lock, and a check that runs when both counts say they are done; but one of
-// them is counted before its effect.
+// Account: a deposit and a withdrawal, each under the lock, and a check that runs when both counts say they are done;
+// but one of them is counted before its effect.
 //# threads: 3
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

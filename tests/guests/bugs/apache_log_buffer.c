@@ -1,9 +1,9 @@
-// After figure 1 of the ECOOP 2014 paper, the log buffer of a web server: two races make one segmentation fault. The request
-// counter is read again outside its lock, so that two threads make an administrative message; the fill level of the buffer is
-// read again after it was tested, so that the second message goes past the end.
+// After figure 1 of the ECOOP 2014 paper, the log buffer of a web server: two races make one segmentation fault. The
+// request counter is read again outside its lock, so that two threads make an administrative message; the fill level
+// of the buffer is read again after it was tested, so that the second message goes past the end.
 //# threads: 2
 //# fails: signal SEGV
-//# chaos: 150
+//# chaos: 400
 #define _GNU_SOURCE
 #include "../guest.h"
 #include <sys/mman.h>

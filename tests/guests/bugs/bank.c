@@ -1,7 +1,7 @@
 // Bank: unsynchronised transfers between ten accounts; at the end the sum is not what it was.
 //# threads: 4
 //# fails: exit 1
-//# chaos: 40
+//# chaos: 400
 #include "../guest.h"
 
 enum { THREADS = 4, ACCOUNTS = 10, TRANSFERS = 150, START = 1000 };

@@ -1,7 +1,7 @@
 // Circular buffer: the sender makes room for an item, and the count visible to the receiver, before it stores the item.
 //# threads: 2
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

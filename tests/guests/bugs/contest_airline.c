@@ -1,7 +1,8 @@
-// ConTest Airline: agents sell tickets until the plane is full; the test and the sale are not atomic, and seats are oversold.
+// ConTest Airline: agents sell tickets until the plane is full; the test and the sale are not atomic, and seats are
+// oversold.
 //# threads: 4
 //# fails: exit 1
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 
 enum { AGENTS = 4, SEATS = 60 };

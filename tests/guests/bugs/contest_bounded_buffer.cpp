@@ -1,9 +1,9 @@
-// ConTest BoundedBuffer: producers and consumers wait on one condition, and notify() wakes only one of them. When it wakes one
-// of its own kind, nobody goes on: all threads wait for ever.
+// ConTest BoundedBuffer: producers and consumers wait on one condition, and notify() wakes only one of them. When it
+// wakes one of its own kind, nobody goes on: all threads wait for ever.
 //# threads: 5
 //# fails: hang
 //# timeout: 2
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <condition_variable>
 #include <mutex>

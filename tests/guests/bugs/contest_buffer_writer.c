@@ -1,8 +1,8 @@
-// ConTest BufferWriter: writers append to a buffer, each under the lock of its own kind, so that two kinds do not exclude each
-// other and a reader sees a gap.
+// ConTest BufferWriter: writers append to a buffer, each under the lock of its own kind, so that two kinds do not
+// exclude each other and a reader sees a gap.
 //# threads: 4
 //# fails: exit 2
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 
 enum { WRITERS = 4, ENTRIES = 20 };

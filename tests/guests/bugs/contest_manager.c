@@ -1,12 +1,12 @@
-// ConTest Manager: users ask a manager for a buffer. Finding a free one and marking it taken are two steps; two users get the
-// same buffer.
+// ConTest Manager: users ask a manager for a buffer. Finding a free one and marking it taken are two steps; two users
+// get the same buffer.
 //# threads: 4
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 
-enum { USERS = 4, BUFFERS = 6, REQUESTS = 25 };
+enum { USERS = 4, BUFFERS = 6, REQUESTS = 80 };
 
 static volatile int taken[BUFFERS];
 static volatile uint64_t content[BUFFERS];

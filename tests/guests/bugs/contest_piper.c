@@ -1,8 +1,8 @@
-// ConTest Piper: passengers board a plane through a pipe of fixed size; the condition is tested once, not again after the wait,
-// so that a seat is filled that is not free.
+// ConTest Piper: passengers board a plane through a pipe of fixed size; the condition is tested once, not again after
+// the wait, so that a seat is filled that is not free.
 //# threads: 4
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

@@ -1,9 +1,9 @@
-// ConTest ProducerConsumer: an orphaned thread. The producer announces its end without the lock; a consumer that has tested the
-// announcement but does not wait yet is never told, and waits for ever.
+// ConTest ProducerConsumer: an orphaned thread. The producer announces its end without the lock; a consumer that has
+// tested the announcement but does not wait yet is never told, and waits for ever.
 //# threads: 3
 //# fails: hang
 //# timeout: 2
-//# chaos: 80
+//# chaos: 400
 #include "../guest.h"
 
 enum { ITEMS = 2, ROUNDS = 25, THREADS = 3 };

@@ -1,7 +1,8 @@
-// ConTest TwoStage: an update in two stages, each under its own lock; a reader that comes between the stages sees half of it.
+// ConTest TwoStage: an update in two stages, each under its own lock; a reader that comes between the stages sees half
+// of it.
 //# threads: 3
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 // Double-checked initialisation, wrongly: the pointer is published before the object is complete.
 //# threads: 3
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <cassert>
 #include <mutex>

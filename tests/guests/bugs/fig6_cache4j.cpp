@@ -1,9 +1,9 @@
-// Light, figure 6 (1), Cache4j: put() recycles a cache object by resetting it, creation time first, value last. get() takes
-// the lock of the cache but not of the object: it finds the object valid by its new creation time and uses the value that
-// is not there yet.
+// Light, figure 6 (1), Cache4j: put() recycles a cache object by resetting it, creation time first, value last. get()
+// takes the lock of the cache but not of the object: it finds the object valid by its new creation time and uses the
+// value that is not there yet.
 //# threads: 3
 //# fails: signal SEGV
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <map>
 #include <mutex>

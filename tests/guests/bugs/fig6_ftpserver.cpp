@@ -1,8 +1,8 @@
-// Light, figure 6 (2), Ftpserver: a connection's service loop uses its request and writer while close(), called by another
-// thread, sets both to null. The loop tests only whether the connection was closed before each command.
+// Light, figure 6 (2), Ftpserver: a connection's service loop uses its request and writer while close(), called by
+// another thread, sets both to null. The loop tests only whether the connection was closed before each command.
 //# threads: 2
 //# fails: signal SEGV
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <string>
 #include <thread>

@@ -1,8 +1,8 @@
-// Light, figure 6 (3), Lucene-481: a reader learns the name of the current index file and opens it without holding the commit
-// lock; a committing writer replaces the file in between, and the reader fails with "file not found".
+// Light, figure 6 (3), Lucene-481: a reader learns the name of the current index file and opens it without holding the
+// commit lock; a committing writer replaces the file in between, and the reader fails with "file not found".
 //# threads: 3
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <map>
 #include <mutex>

@@ -1,8 +1,8 @@
-// Light, figure 6 (4), Lucene-651: a field cache looks up a value under its lock, computes a missing one outside, and stores it
-// under the lock: two threads compute the same field twice and hold different arrays.
+// Light, figure 6 (4), Lucene-651: a field cache looks up a value under its lock, computes a missing one outside, and
+// stores it under the lock: two threads compute the same field twice and hold different arrays.
 //# threads: 2
 //# fails: exit 1
-//# chaos: 40
+//# chaos: 400
 #include "../guest.h"
 #include <map>
 #include <memory>

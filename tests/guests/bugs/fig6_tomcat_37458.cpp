@@ -1,8 +1,8 @@
-// Light, figure 6 (5), Tomcat-37458: a class loader's entry holds the bytes of a class until the class is defined. A thread that
-// found the class undefined goes on to use bytes that another one has dropped since.
+// Light, figure 6 (5), Tomcat-37458: a class loader's entry holds the bytes of a class until the class is defined. A
+// thread that found the class undefined goes on to use bytes that another one has dropped since.
 //# threads: 3
 //# fails: signal SEGV
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <mutex>
 #include <thread>

@@ -1,9 +1,9 @@
-// Light, figure 6 (6), Tomcat-50885: a reference is tested for null and used afterwards, while another thread recycles the
-// object that holds it; the two hand requests over by wait and notify. The null is found by the program, which throws,
-// catches, and ends with an error.
+// Light, figure 6 (6), Tomcat-50885: a reference is tested for null and used afterwards, while another thread recycles
+// the object that holds it; the two hand requests over by wait and notify. The null is found by the program, which
+// throws, catches, and ends with an error.
 //# threads: 3
 //# fails: exit 3
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <condition_variable>
 #include <mutex>

@@ -1,8 +1,8 @@
-// Light, figure 6 (7), Tomcat-53498: containsKey() followed by put() on a concurrent map. Each call is atomic, the pair is not: two
-// threads register the same name, and what one of them had stored is lost.
+// Light, figure 6 (7), Tomcat-53498: containsKey() followed by put() on a concurrent map. Each call is atomic, the
+// pair is not: two threads register the same name, and what one of them had stored is lost.
 //# threads: 4
 //# fails: assert
-//# chaos: 40
+//# chaos: 400
 #include "../guest.h"
 #include <cassert>
 #include <map>

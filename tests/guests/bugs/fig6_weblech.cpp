@@ -1,8 +1,9 @@
-// Light, figure 6 (8), Weblech: the spiders of a web crawler share a queue of addresses whose methods are synchronised. A spider
-// asks whether the queue is empty and takes an address afterwards; another one may have taken the last.
+// Light, figure 6 (8), Weblech: the spiders of a web crawler share a queue of addresses whose methods are
+// synchronised. A spider asks whether the queue is empty and takes an address afterwards; another one may have taken
+// the last.
 //# threads: 3
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <deque>
 #include <mutex>

@@ -1,8 +1,8 @@
-// Lazy: three threads add to a number under a lock, each in its own order of arrival; the third complains if the others came
-// first. Fails often.
+// Lazy: three threads add to a number under a lock, each in its own order of arrival; the third complains if the
+// others came first. Fails often.
 //# threads: 3
 //# fails: assert
-//# chaos: 20
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

@@ -1,8 +1,8 @@
-// A livelock: two threads take two locks in opposite order, and each politely gives its first one back when the second is
-// taken. A counter of patience turns the livelock into a failure.
+// A livelock: two threads take two locks in opposite order, and each politely gives its first one back when the second
+// is taken. A counter of patience turns the livelock into a failure.
 //# threads: 2
 //# fails: exit 4
-//# chaos: 80
+//# chaos: 400
 #include "../guest.h"
 
 enum { ROUNDS = 15, PATIENCE = 3 };

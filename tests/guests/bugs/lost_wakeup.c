@@ -2,7 +2,7 @@
 //# threads: 2
 //# fails: hang
 //# timeout: 2
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 
 enum { ROUNDS = 4 };

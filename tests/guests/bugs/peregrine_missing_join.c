@@ -1,7 +1,7 @@
 // After figure 3 of PEREGRINE: main divides work among threads and prints the result without joining them.
 //# threads: 3
 //# fails: exit 1
-//# chaos: 20
+//# chaos: 400
 #include "../guest.h"
 
 enum { THREADS = 3, SIZE = 3000 };

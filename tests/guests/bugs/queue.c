@@ -1,7 +1,7 @@
 // Queue: enqueue and dequeue hold a lock; the test whether the queue is empty does not, and is a step of its own.
 //# threads: 3
 //# fails: exit 1
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 
 enum { SIZE = 32 };

@@ -1,8 +1,8 @@
-// Reorder: several threads set a, then b; a checker must never see b set before a. It does when it reads a, is delayed, and
-// reads b.
+// Reorder: several threads set a, then b; a checker must never see b set before a. It does when it reads a, is
+// delayed, and reads b.
 //# threads: 4
 //# fails: assert
-//# chaos: 80
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

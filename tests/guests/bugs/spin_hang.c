@@ -1,9 +1,9 @@
-// A spin that never ends: two threads announce themselves in one word, each with a read-modify-write that is not atomic. When one
-// announcement is lost, everybody who waits for it spins for ever.
+// A spin that never ends: two threads announce themselves in one word, each with a read-modify-write that is not
+// atomic. When one announcement is lost, everybody who waits for it spins for ever.
 //# threads: 2
 //# fails: hang
-//# timeout: 2
-//# chaos: 60
+//# timeout: 0.5
+//# chaos: 400
 #include "../guest.h"
 
 enum { ROUNDS = 30 };

@@ -1,7 +1,8 @@
-// Stack: push and pop hold the lock, but the pusher's announcement that there is something to pop is made before the push.
+// Stack: push and pop hold the lock, but the pusher's announcement that there is something to pop is made before the
+// push.
 //# threads: 2
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

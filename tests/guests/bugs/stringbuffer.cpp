@@ -1,8 +1,8 @@
-// StringBuffer: append() asks the other buffer for its length and copies that many characters afterwards. Both calls hold the
-// other's lock, but between them it may be cut short.
+// StringBuffer: append() asks the other buffer for its length and copies that many characters afterwards. Both calls
+// hold the other's lock, but between them it may be cut short.
 //# threads: 2
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <mutex>
 #include <stdexcept>

@@ -1,8 +1,8 @@
-// Use after free: a connection is closed, poisoned and freed while another thread still uses it; the poisoned pointer in it is
-// followed into nowhere.
+// Use after free: a connection is closed, poisoned and freed while another thread still uses it; the poisoned pointer
+// in it is followed into nowhere.
 //# threads: 2
 //# fails: signal SEGV
-//# chaos: 80
+//# chaos: 400
 #include "../guest.h"
 
 enum { CONNECTIONS = 150, USES = 8 };
@@ -29,7 +29,8 @@ static void use_connection(struct connection *connection) {
 static void close_connection(void) {
     struct connection *old = current;
     current = NULL;
-    old->counter = (volatile uint64_t *)0x5a5a5a5a5a5a5a5a; /* What a debugging allocator does; a memset would be optimised away. */
+    /* What a debugging allocator does; a memset would be optimised away. */
+    old->counter = (volatile uint64_t *)0x5a5a5a5a5a5a5a5a;
     free(old);
 }
 

@@ -1,8 +1,8 @@
-// Work-stealing queue after Cilk's THE protocol, with the take() of the owner and the steal() of a thief, and without the lock
-// that must decide when both want the last item: it is executed twice.
+// Work-stealing queue after Cilk's THE protocol, with the take() of the owner and the steal() of a thief, and without
+// the lock that must decide when both want the last item: it is executed twice.
 //# threads: 2
 //# fails: assert
-//# chaos: 80
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 #include <stdatomic.h>

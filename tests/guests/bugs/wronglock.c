@@ -1,7 +1,7 @@
 // Wrong lock: one thread protects the data with one lock, the others with another.
 //# threads: 4
 //# fails: assert
-//# chaos: 60
+//# chaos: 400
 #include "../guest.h"
 #include <assert.h>
 

@@ -1,5 +1,6 @@
-// Loops over arrays that an instrumentor would like to check once and run clean: forward, backward, strided, nested, with a
-// reduction, with an early exit, and with a call inside, all on arrays that other threads change at the same time.
+// Loops over arrays that an instrumentor would like to check once and run clean: forward, backward, strided, nested,
+// with a reduction, with an early exit, and with a call inside, all on arrays that other threads change at the same
+// time.
 //# threads: 3
 //# flags: -O3
 //# expect: pass

@@ -1,5 +1,5 @@
-// Condition variables: a bounded buffer with two conditions (signal), and a gate opened for everybody (broadcast). Which
-// consumer gets which item, and who waits how often, differs from run to run.
+// Condition variables: a bounded buffer with two conditions (signal), and a gate opened for everybody (broadcast).
+// Which consumer gets which item, and who waits how often, differs from run to run.
 //# threads: 6
 //# scopes: memory sync
 //# expect: pass

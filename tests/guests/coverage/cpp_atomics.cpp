@@ -1,4 +1,5 @@
-// std::atomic of numbers, pointers, enums, floating point and small structures; atomic_ref; wait and notify; atomic_flag.
+// std::atomic of numbers, pointers, enums, floating point and small structures; atomic_ref; wait and notify;
+// atomic_flag.
 //# threads: 4
 //# flags: -O2 -mcx16
 //# link: -latomic

@@ -1,4 +1,5 @@
-// std::call_once and function-local statics whose initialisation several threads reach at once; the losers wait for the winner.
+// std::call_once and function-local statics whose initialisation several threads reach at once; the losers wait for
+// the winner.
 //# threads: 5
 //# scopes: memory sync
 //# expect: pass

@@ -1,5 +1,5 @@
-// std::call_once whose function throws at the first attempts: the exception passes through pthread_once, and the next caller tries
-// again. Who sees the exceptions differs from run to run.
+// std::call_once whose function throws at the first attempts: the exception passes through pthread_once, and the next
+// caller tries again. Who sees the exceptions differs from run to run.
 //# threads: 5
 //# expect: pass
 #include "../guest.h"

@@ -1,5 +1,5 @@
-// Reference counts: shared_ptr and weak_ptr copied and dropped by several threads, std::atomic<shared_ptr>; who destroys an
-// object, and when, differs from run to run.
+// Reference counts: shared_ptr and weak_ptr copied and dropped by several threads, std::atomic<shared_ptr>; who
+// destroys an object, and when, differs from run to run.
 //# threads: 4
 //# scopes: memory sync
 //# expect: pass

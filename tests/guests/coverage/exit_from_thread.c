@@ -1,4 +1,5 @@
-// A thread calls exit() while others run: handlers and the flush of stdout happen once, the others stop wherever they are.
+// A thread calls exit() while others run: handlers and the flush of stdout happen once, the others stop wherever they
+// are.
 //# threads: 4
 //# expect: exit 7
 #include "../guest.h"

@@ -1,5 +1,5 @@
-// Blocks allocated by one thread and freed by another, through a racy exchange; sizes from 1 byte to some pages, calloc,
-// realloc, aligned_alloc, posix_memalign. Addresses are part of the result: they must be the same in replay.
+// Blocks allocated by one thread and freed by another, through a racy exchange; sizes from 1 byte to some pages,
+// calloc, realloc, aligned_alloc, posix_memalign. Addresses are part of the result: they must be the same in replay.
 //# threads: 4
 //# scopes: memory sync
 //# expect: pass

@@ -1,5 +1,5 @@
-// Large blocks (up to megabytes), grown and shrunk by realloc, freed while other threads allocate theirs; what is read from
-// a fresh calloc is zero even where another thread's data lay before.
+// Large blocks (up to megabytes), grown and shrunk by realloc, freed while other threads allocate theirs; what is read
+// from a fresh calloc is zero even where another thread's data lay before.
 //# threads: 3
 //# scopes: memory sync
 //# expect: pass

@@ -1,5 +1,5 @@
-// Blocks that live several lives: filled by one thread without a lock, changed by others under one, freed by a third, handed
-// out again. Neighbours share cache lines, and a new life must not inherit the ownership of the old one.
+// Blocks that live several lives: filled by one thread without a lock, changed by others under one, freed by a third,
+// handed out again. Neighbours share cache lines, and a new life must not inherit the ownership of the old one.
 //# threads: 4
 //# scopes: memory sync
 //# expect: pass

@@ -1,5 +1,5 @@
-// pthread_mutex_trylock and pthread_mutex_timedlock: whether they succeed depends on the interleaving, and replay has to
-// give the same answers. The deadline of a timed lock is either long past or very far, so that no clock is needed.
+// pthread_mutex_trylock and pthread_mutex_timedlock: whether they succeed depends on the interleaving, and replay has
+// to give the same answers. The deadline of a timed lock is either long past or very far, so that no clock is needed.
 //# threads: 4
 //# scopes: memory sync
 //# expect: pass

@@ -1,5 +1,5 @@
-// OpenMP: parallel for with static and dynamic schedules, reduction, critical, atomic, single, barrier and locks, and one
-// race on purpose.
+// OpenMP: parallel for with static and dynamic schedules, reduction, critical, atomic, single, barrier and locks, and
+// one race on purpose.
 //# threads: 4
 //# flags: -O2 -fopenmp
 //# needs: openmp

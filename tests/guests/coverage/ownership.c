@@ -1,5 +1,6 @@
-// Memory whose use changes over time: written by one thread, then read by all, then written by another, then by several at
-// once, in neighbouring words of one cache line and in words far apart. Each phase is entered through a racy flag.
+// Memory whose use changes over time: written by one thread, then read by all, then written by another, then by
+// several at once, in neighbouring words of one cache line and in words far apart. Each phase is entered through a
+// racy flag.
 //# threads: 4
 //# expect: pass
 #include "../guest.h"

@@ -1,4 +1,5 @@
-// Unaligned accesses that cross 8-byte cells, 64-byte chunks and pages; packed structures; bit-fields that share a word.
+// Unaligned accesses that cross 8-byte cells, 64-byte chunks and pages; packed structures; bit-fields that share a
+// word.
 //# threads: 4
 //# flags: -O1
 //# expect: pass

@@ -1,4 +1,5 @@
-// A lock built on the futex system call, as language runtimes build theirs: state 0 free, 1 taken, 2 taken with waiters.
+// A lock built on the futex system call, as language runtimes build theirs: state 0 free, 1 taken, 2 taken with
+// waiters.
 //# threads: 4
 //# scopes: memory sync
 //# expect: pass

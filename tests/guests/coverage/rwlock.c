@@ -1,4 +1,5 @@
-// Read-write locks: blocking, try and timed, by readers and writers whose numbers at any time depend on the interleaving.
+// Read-write locks: blocking, try and timed, by readers and writers whose numbers at any time depend on the
+// interleaving.
 //# threads: 5
 //# scopes: memory sync
 //# expect: pass

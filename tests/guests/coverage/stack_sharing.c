@@ -1,4 +1,5 @@
-// Local variables whose address escapes: other threads read and write them, arrays of variable length and alloca included.
+// Local variables whose address escapes: other threads read and write them, arrays of variable length and alloca
+// included.
 //# threads: 4
 //# expect: pass
 #include "../guest.h"

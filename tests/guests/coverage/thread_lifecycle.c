@@ -1,5 +1,6 @@
-// Threads that create threads; join, tryjoin, detach, attributes (detached, stack size, own stack), pthread_exit, results
-// through join, and identities: the same pthread_t, stack and thread-local addresses have to come back in replay.
+// Threads that create threads; join, tryjoin, detach, attributes (detached, stack size, own stack), pthread_exit,
+// results through join, and identities: the same pthread_t, stack and thread-local addresses have to come back in
+// replay.
 //# threads: 20
 //# expect: pass
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-// For the canary of the suite: does as much as its argument says, so that a run whose recorded argument was tampered with must be
-// reported as another run.
+// For the canary of the suite: does as much as its argument says, so that a run whose recorded argument was tampered
+// with must be reported as another run.
 //# threads: 2
 //# flags: -O1
 #include "../guest.h"

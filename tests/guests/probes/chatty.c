@@ -1,4 +1,5 @@
-// Logs a lot: four threads pass a turn around, so that each step is a change of hands. For recordings that meet a limit.
+// Logs a lot: four threads pass a turn around, so that each step is a change of hands. For recordings that meet a
+// limit.
 //# threads: 4
 //# flags: -O1
 #include "../guest.h"

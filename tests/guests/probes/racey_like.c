@@ -1,6 +1,6 @@
-// The determinism probe. Every thread reads two shared words that depend on what it has read so far, mixes them, and writes the
-// result to a third; so any change of the interleaving, however small and early, changes everything after it, and with it the
-// signature printed at the end. Native runs practically never print the same signature twice.
+// The determinism probe. Every thread reads two shared words that depend on what it has read so far, mixes them, and
+// writes the result to a third; so any change of the interleaving, however small and early, changes everything after
+// it, and with it the signature printed at the end. Native runs practically never print the same signature twice.
 //# threads: 2
 //# flags: -O2
 //# expect: pass

@@ -1,5 +1,5 @@
-//! Every bug guest, and the demo: caught by `--chaos --until-failure`, then replayed twenty times with the identical verdict on a
-//! busy machine and with delays injected at gates.
+//! Every bug guest, and the demo: caught by `--chaos --until-failure`, then replayed twenty times with the identical
+//! verdict on a busy machine and with delays injected at gates.
 use crate::Checked;
 use crate::guest::Ending;
 use crate::guest::Guest;
@@ -27,7 +27,7 @@ fn check(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &[])?;
     let ending = guest.fails.unwrap_or(Ending::Exit(1));
     let until = format!("--until-failure={}", guest.attempts);
-    let seconds = guest.timeout.as_secs().to_string();
+    let seconds = guest.timeout.as_secs_f64().to_string();
     let limit = Duration::from_secs(240);
     let extra = ["--chaos=1", &until, "--timeout", &seconds];
     let recorded = record(sandbox, "failure", &extra, &program, limit)?;

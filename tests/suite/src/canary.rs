@@ -1,4 +1,5 @@
-//! Shows that the suite can fail: a run whose recorded argument was tampered with is another run, and has to be reported as such.
+//! Shows that the suite can fail: a run whose recorded argument was tampered with is another run, and has to be
+//! reported as such.
 use crate::Checked;
 use crate::command::Ended;
 use crate::failed;

@@ -88,7 +88,7 @@ impl Guest {
                 "expect" => guest.expect = Some(ending(value)?),
                 "fails" => guest.fails = Some(ending(value)?),
                 "chaos" => guest.attempts = number(value)?,
-                "timeout" => guest.timeout = Duration::from_secs(number(value)?.into()),
+                "timeout" => guest.timeout = seconds(value)?,
                 // For readers and benchmarks.
                 "threads" | "kind" => {}
                 _ => return Err(format!("'{key}' is not a directive")),
@@ -210,6 +210,11 @@ fn words(value: &str) -> Vec<String> {
 
 fn number(value: &str) -> Result<u32, String> {
     value.parse().map_err(|_| format!("'{value}' is not a number"))
+}
+
+fn seconds(value: &str) -> Result<Duration, String> {
+    let seconds = value.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
+    seconds.ok_or(format!("'{value}' is not a number of seconds"))
 }
 
 fn ending(value: &str) -> Result<Ending, String> {

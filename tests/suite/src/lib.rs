@@ -1,16 +1,14 @@
 //! End-to-end tests of `refrain`, through the built tool as a user has it.
 //!
-//! Guests (`tests/guests`) are compiled with `refrain cc` and `refrain c++`, recorded, and replayed; their heads say what to
-//! expect. Beside them stand tests of what users and disks get wrong, of killed recordings, of the compiler
+//! Guests (`tests/guests`) are compiled with `refrain cc` and `refrain c++`, recorded, and replayed; their heads say
+//! what to expect. Beside them stand tests of what users and disks get wrong, of killed recordings, of the compiler
 //! drivers, and a canary that shows that the suite can fail at all. Nothing here links to the tool's crates: what is
 //! tested is the contract of the command line and of the files.
 //!
-//! | variable | meaning |
-//! |---|---|
-//! | `REFRAIN_BIN` | the tool to test; otherwise `release/refrain` of the target directory the test was built in |
-//! | `REFRAIN_SUITE=full` | 200 replays of the determinism probe instead of 20 |
-//! | `REFRAIN_SUITE_SKIPS=fail` | a test that lacks something on this machine fails instead of being skipped |
-//! | `REFRAIN_SUITE_CANARY=1` | adds tests that must fail |
+//! | variable | meaning | |---|---| | `REFRAIN_BIN` | the tool to test; otherwise `release/refrain` of the target
+//! directory the test was built in | | `REFRAIN_SUITE=full` | 200 replays of the determinism probe instead of 20 | |
+//! `REFRAIN_SUITE_SKIPS=fail` | a test that lacks something on this machine fails instead of being skipped | |
+//! `REFRAIN_SUITE_CANARY=1` | adds tests that must fail |
 //!
 //! A test's files are below `tmp/suite` of the target directory and are removed when it passes; when it fails, it
 //! prints the commands that lead there. Start reading at `sandbox`.

@@ -2,23 +2,24 @@
 //! words in a shadow of their own (`crate::ghost`).
 use crate::local::Local;
 use crate::sys::Backoff;
+use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use run_model::Access;
+use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
 use run_model::ThreadIndex;
 use runtime_abi::CELL_BYTES;
 use runtime_abi::CELL_XOR;
+use runtime_abi::HIDING_PAGES;
 
 pub const LOCKED: u64 = 1 << 63;
 const WROTE: u64 = 1 << 62;
-/// Some change of hands was not logged, because it was ordered already (`Access::AFTER_HIDDEN`).
-const HIDDEN: u64 = 1 << 46;
-const COUNT: u64 = HIDDEN - 1;
+const COUNT: u64 = (1 << THREAD_SHIFT) - 1;
 const THREAD_SHIFT: u32 = 47;
 const THREAD: u64 = 0x7fff;
 const _: () = assert!(runtime_abi::THREADS_MAX as u64 - 1 <= THREAD);
@@ -89,28 +90,38 @@ pub fn wrote(seen: u64) -> bool {
     seen & WROTE != 0
 }
 
+/// One byte for each page of the program's memory: 1 if changes of hands of its cells may have no record.
+fn hiding(address: u64) -> &'static AtomicU8 {
+    // SAFETY: reserved at startup for all addresses, and all of it may be touched.
+    unsafe { &*((HIDING_PAGES + address / HIDING_PAGE_BYTES) as *const AtomicU8) }
+}
+
 /// Logs that `local` uses the cell at `address` after its previous user, unless that is the same thread or their order
-/// is recorded already. Returns what to pass to `unlock` as `seen`.
+/// is recorded already.
 #[inline]
-pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64) -> u64 {
-    let Some(user) = previous(seen, local.index) else { return seen };
+pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64) {
+    let Some(user) = previous(seen, local.index) else { return };
     let known = local.knows(user);
-    if known && seen & HIDDEN != 0 {
-        return seen;
+    let hiding = hiding(address);
+    // Relaxed: a page's first change of hands that could go without a record has one, which says that later ones may
+    // not; if two threads both think theirs is the first, there are two.
+    let hides = hiding.load(Relaxed) != 0;
+    if known && hides {
+        return;
     }
-    // The first change of hands that could go without a record has one, which says that later ones may not.
-    let seen = if known { seen | HIDDEN } else { seen };
     let before = if wrote(seen) { Access::PREVIOUS_WROTE } else { 0 };
-    let hidden = if seen & HIDDEN != 0 { Access::AFTER_HIDDEN } else { 0 };
+    let hidden = if known || hides { Access::AFTER_HIDDEN } else { 0 };
     local.record(Kind::Run, Op::None, flags | before | hidden, address, value, &[user]);
-    seen
+    if known {
+        // Release: the record comes first, so that it is there if anything is left out.
+        hiding.store(1, Release);
+    }
 }
 
 /// Names `local`'s current event as the last use and gives the lock bit back.
 #[inline]
 pub fn unlock(word: &AtomicU64, seen: u64, local: &Local, writes: bool) {
     let same_run = previous(seen, local.index).is_none();
-    let new = pack(local.point_after(), writes || (same_run && wrote(seen)));
     // Release: what was done under the lock is visible to the next holder.
-    word.store(new | seen & HIDDEN, Release);
+    word.store(pack(local.point_after(), writes || (same_run && wrote(seen))), Release);
 }

@@ -112,7 +112,7 @@ impl Local {
             let seen = cell::lock(word);
             let result = access();
             let value = if reach == Reach::Writes { 0 } else { check(&result) };
-            let seen = cell::log_run(self, first, seen, reach.flags(bytes), value);
+            cell::log_run(self, first, seen, reach.flags(bytes), value);
             cell::unlock(word, seen, self, reach.writes());
             self.complete();
             return result;
@@ -139,9 +139,11 @@ impl Local {
             *seen = contended(cell(i)).then(|| cell::lock(cell::cell_word(cell(i))));
         }
         let result = access();
-        for (i, seen) in held.iter_mut().enumerate().take(count) {
+        for (i, seen) in held.iter().enumerate().take(count) {
             let covered = end.min(cell(i) + CELL_BYTES) - address.max(cell(i));
-            *seen = seen.map(|seen| cell::log_run(self, cell(i), seen, reach.flags(covered), 0));
+            if let Some(seen) = seen {
+                cell::log_run(self, cell(i), *seen, reach.flags(covered), 0);
+            }
         }
         for (i, seen) in held.iter().enumerate().take(count) {
             if let Some(seen) = seen {
