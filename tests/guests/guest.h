@@ -45,9 +45,9 @@ static inline uint64_t next_random(uint64_t *state) {
     } while (0)
 
 /*
- * Returns when `total` calls have been made in all, so that threads which live for a millisecond meet at all: without it,
- * on a loaded machine, each would be over before the next one is created. It spins on an atomic because the guests about
- * other ways of waiting should fail alone when those are broken.
+ * Returns when `total` calls have been made in all, so that threads which live for a millisecond meet at all: without
+ * it, on a loaded machine, each would be over before the next one is created. It spins on an atomic because the guests
+ * about other ways of waiting should fail alone when those are broken.
  */
 static unsigned guest_arrived;
 
@@ -70,7 +70,7 @@ static inline void *guest_thread_main(void *argument) {
     return self->body(self->argument);
 }
 
-/* Runs `body(0) … body(count - 1)` in threads of their own, started together, and folds their results in thread order. */
+/* Runs `body(0) … body(count - 1)` in threads started together, and folds their results in thread order. */
 static inline uint64_t run_threads(size_t count, void *(*body)(void *)) {
     struct guest_thread threads[64];
     REQUIRE(count <= COUNT(threads));

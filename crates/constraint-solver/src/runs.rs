@@ -49,7 +49,7 @@ pub(crate) struct HidingPages(BTreeSet<u64>);
 impl HidingPages {
     pub(crate) fn among(logs: &Logs) -> HidingPages {
         let records = logs.threads.iter().flat_map(|log| &log.records);
-        let hiding = records.filter(|r| r.kind == Kind::Run && r.access.after_hidden());
+        let hiding = records.filter(|r| r.hides());
         HidingPages(hiding.map(|r| r.object / HIDING_PAGE_BYTES).collect())
     }
 

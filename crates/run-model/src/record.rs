@@ -28,10 +28,22 @@ pub struct Record {
     pub sources: Vec<Point>,
 }
 
+impl Record {
+    /// Does it say that changes of hands in its page may have no record, or that cells there began new lives?
+    pub fn hides(&self) -> bool {
+        match self.kind {
+            Kind::Run => self.access.after_hidden(),
+            Kind::Take => self.value != 0,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// The 64-byte chunk at `object` became mine alone; `sources` are all who had used it and may have gone on to.
+    /// `value` 1: it was split into cells before, whose runs end here.
     #[default]
     Take = 1,
     /// The chunk at `object` became readable by all. Creates epoch `value`; epochs are created in their numbers' order.

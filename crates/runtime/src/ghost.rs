@@ -66,14 +66,18 @@ impl Local {
     /// Recording: does `action` while the object's word is locked, so that the recorded order is that of the actions.
     /// Replaying: does it when its turn has come. Either way, one event.
     pub fn exclusively<R>(&mut self, op: Op, object: u64, action: impl FnOnce(&mut Local) -> R) -> R {
-        if let Turn::Replay(_) = self.begin(op, object) {
+        let turn = self.begin(op, object);
+        self.inside_event = true;
+        if let Turn::Replay(_) = turn {
             let result = action(self);
+            self.inside_event = false;
             self.complete();
             return result;
         }
         let word = word(object);
         let seen = cells::lock(word);
         let result = action(self);
+        self.inside_event = false;
         let previous = cells::previous(seen, self.index);
         self.record_sync(op, object, 0, previous.as_slice());
         cells::unlock(word, seen, self, true);

@@ -1,5 +1,7 @@
 //! What belongs to one thread: its slot in the control file, its log, its place in the schedule.
-use crate::access::chunk::Ahead;
+use crate::access::loops::LoopCells;
+use crate::access::moves::Ahead;
+use crate::access::moves::MoveTime;
 use crate::chaos::Chaos;
 use crate::control;
 use crate::control::Mode;
@@ -84,6 +86,10 @@ pub struct Local {
     /// For some threads, by their index modulo the length: a point that recorded orders put before our next event.
     known: [Point; 64],
     pub ahead: Ahead,
+    pub move_time: MoveTime,
+    pub loop_cells: LoopCells,
+    /// Inside a real call that is part of an event: what it allocates is no event of its own.
+    pub inside_event: bool,
 }
 
 impl Local {
@@ -126,6 +132,9 @@ impl Local {
                 once: None,
                 known: [Point::default(); 64],
                 ahead: Ahead::new(),
+                move_time: MoveTime::new(),
+                loop_cells: LoopCells::new(),
+                inside_event: false,
             });
             Some(&mut *place)
         }

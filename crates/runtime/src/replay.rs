@@ -130,11 +130,6 @@ impl Cursor {
     pub fn peek(&self, event: u64) -> Option<&'static GateEntry> {
         self.gates.first().filter(|gate| gate.event == event)
     }
-
-    /// Is there a record of `op` at `event`?
-    pub fn expects(&self, event: u64, op: Op) -> bool {
-        self.peek(event).is_some_and(|gate| gate.kind == Kind::Sync as u8 && gate.op == op as u8)
-    }
 }
 
 impl Local {
@@ -154,6 +149,13 @@ impl Local {
         last
     }
 
+    /// Does the recording have `op` next?
+    pub fn expects(&mut self, op: Op) -> bool {
+        self.pass_acquisitions();
+        let gate = self.cursor.peek(self.event());
+        gate.is_some_and(|gate| gate.kind == Kind::Sync as u8 && gate.op == op as u8)
+    }
+
     /// Acquisitions are events of their own: they happened in the slow path, before the event that needed them.
     pub fn pass_acquisitions(&mut self) {
         while let Some(gate) = self.cursor.peek(self.event())
@@ -163,6 +165,21 @@ impl Local {
             self.pass(gate);
             self.complete();
         }
+    }
+
+    /// May a loop of so many events run without checks? Records for its first event are of cells it held throughout.
+    pub fn pass_loop(&mut self, events: u64) -> bool {
+        let event = self.event();
+        let last = event.saturating_add(events);
+        let beyond = self.cursor.gates.iter().find(|gate| gate.event > event).map_or(u64::MAX, |gate| gate.event);
+        if last > beyond.min(self.cursor.events) {
+            return false;
+        }
+        while let Some(gate) = self.cursor.peek(event) {
+            self.compare(gate, PLAIN);
+            self.pass(gate);
+        }
+        true
     }
 
     fn pass(&mut self, gate: &GateEntry) {

@@ -25,7 +25,7 @@ pub(crate) struct Requirement {
 pub(crate) fn hiding_pages(logs: &Logs) -> BTreeSet<u64> {
     let mut pages = BTreeSet::new();
     for record in logs.threads.iter().flat_map(|log| &log.records) {
-        if record.kind == Kind::Run && record.access.after_hidden() {
+        if record.hides() {
             pages.insert(record.object / HIDING_PAGE_BYTES);
         }
     }

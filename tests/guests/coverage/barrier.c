@@ -12,7 +12,8 @@ static volatile uint64_t racy;
 static void *body(void *argument) {
     uint64_t me = (uintptr_t)argument, hash = me;
     for (int i = 0; i < ROUNDS; i++) {
-        cells[i % 2][me] = mix(cells[(i + 1) % 2][(me + 1) % THREADS], hash); /* Race-free: read what the last round wrote. */
+        /* Race-free: reads what the last round wrote. */
+        cells[i % 2][me] = mix(cells[(i + 1) % 2][(me + 1) % THREADS], hash);
         racy = racy * 3 + me;
         int result = pthread_barrier_wait(&barrier);
         REQUIRE(result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD);

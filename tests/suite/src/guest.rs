@@ -97,19 +97,24 @@ impl Guest {
         Ok(guest)
     }
 
-    /// All guests of a directory that are programs, by name.
+    /// All guests of a directory that say how they end, by name.
     pub fn all_in(directory: &Path) -> Result<Vec<Guest>, String> {
+        let mut guests = Guest::programs_in(directory)?;
+        // The others are parts of programs, or for tests of their own.
+        guests.retain(|guest| guest.expect.is_some() || guest.fails.is_some());
+        Ok(guests)
+    }
+
+    /// All source files of a directory and those below it, by name.
+    pub fn programs_in(directory: &Path) -> Result<Vec<Guest>, String> {
         let failed = |e| format!("cannot read {}: {e}", directory.display());
         let mut guests = Vec::new();
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if path.is_dir() {
-                guests.extend(Guest::all_in(&path)?);
+                guests.extend(Guest::programs_in(&path)?);
             } else if path.extension().is_some_and(|e| e == "c" || e == "cpp") {
-                let guest = Guest::read(&path)?;
-                if guest.expect.is_some() || guest.fails.is_some() {
-                    guests.push(guest);
-                }
+                guests.push(Guest::read(&path)?);
             }
         }
         guests.sort_by_key(Guest::name);
@@ -123,6 +128,10 @@ impl Guest {
             stem => stem,
         };
         named.unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    pub fn is_cxx(&self) -> bool {
+        is_cxx(&self.source)
     }
 
     /// Skips the test if this machine lacks something the guest needs.
@@ -181,9 +190,7 @@ impl Guest {
     }
 
     fn compile(&self, sandbox: &Sandbox, sources: &[&PathBuf], last: &[&str], more_flags: &[&str]) -> Checked {
-        let is_cxx = sources
-            .iter()
-            .any(|source| source.extension().is_some_and(|e| e == "cpp"));
+        let is_cxx = sources.iter().any(|source| is_cxx(source));
         let (driver, standard) = if is_cxx {
             ("c++", "-std=c++20")
         } else {
@@ -198,6 +205,10 @@ impl Guest {
         sandbox.run(&line)?.expect_status(0)?;
         Ok(())
     }
+}
+
+fn is_cxx(source: &Path) -> bool {
+    source.extension().is_some_and(|extension| extension == "cpp")
 }
 
 fn stem(source: &Path) -> String {

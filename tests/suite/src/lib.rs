@@ -6,7 +6,7 @@
 //! tested is the contract of the command line and of the files.
 //!
 //! | variable | meaning | |---|---| | `REFRAIN_BIN` | the tool to test; otherwise `release/refrain` of the target
-//! directory the test was built in | | `REFRAIN_SUITE=full` | 200 replays of the determinism probe instead of 20 | |
+//! directory the test was built in | | `REFRAIN_SUITE=full` | 200 replays of the determinism probe instead of 20; speed guests at scope memory too | |
 //! `REFRAIN_SUITE_SKIPS=fail` | a test that lacks something on this machine fails instead of being skipped | |
 //! `REFRAIN_SUITE_CANARY=1` | adds tests that must fail |
 //!
@@ -27,6 +27,7 @@ pub mod probe;
 pub mod projects;
 pub mod recording;
 pub mod sandbox;
+pub mod speed;
 pub mod tool;
 
 /// Why a test did not pass.

@@ -66,8 +66,8 @@ impl Recorded {
         })
     }
 
-    /// Replays `times` times: every verification of the tool must pass, and the output must be the recorded bytes, which is
-    /// compared here as well, so that a tool that verifies nothing does not pass.
+    /// Replays `times` times: every verification of the tool must pass, and the output must be the recorded bytes, which
+    /// is compared here as well, so that a tool that verifies nothing does not pass.
     pub fn check_replay(&self, sandbox: &Sandbox, times: u32, jitter: u64, limit: Duration) -> Checked {
         let line = sandbox
             .refrain(["replay", "--times", &times.to_string(), "--jitter", &jitter.to_string()])

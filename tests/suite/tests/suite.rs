@@ -9,6 +9,7 @@ use refrain_suite::coverage;
 use refrain_suite::interrupted;
 use refrain_suite::probe;
 use refrain_suite::projects;
+use refrain_suite::speed;
 use std::process::ExitCode;
 
 fn trials() -> Result<Vec<Trial>, String> {
@@ -19,6 +20,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(coverage::trials()?);
     trials.extend(bugs::trials()?);
     trials.extend(probe::trials()?);
+    trials.extend(speed::trials()?);
     trials.extend(bad_input::trials()?);
     trials.extend(interrupted::trials()?);
     Ok(trials)

@@ -1,4 +1,5 @@
 //! Atomic operations: always on contended cells, at scope `sync` and above. All are executed sequentially consistent.
+use crate::access::cell;
 use crate::access::cell::Reach;
 use crate::access::plain::at_site;
 use crate::access::plain::check;
@@ -10,31 +11,48 @@ use core::sync::atomic::AtomicU16;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
+use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
 
 impl Local {
     /// One atomic operation as one event.
     #[inline]
-    fn perform_atomic<R>(
+    fn perform_atomic<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
         &mut self,
         address: u64,
         bytes: u64,
         reach: Reach,
-        access: impl FnOnce() -> R,
-        check: impl FnOnce(&R) -> i64,
+        mut access: A,
+        mut check: C,
     ) -> R {
         if control::mode() == Mode::Replay {
             return self.perform(address, bytes, reach, access, check);
         }
         self.at_change_point();
         self.chaos.at_sync();
-        if control::observes_memory() {
+        if !control::observes_memory() {
+            // Nothing but atomics is observed: cells, and no chunks.
+            let cell = address & !(CELL_BYTES - 1);
+            if address + bytes - cell <= CELL_BYTES {
+                let word = cell::cell_word(cell);
+                let seen = cell::lock(word);
+                return self.perform_in_cell(cell, word, seen, reach.flags(bytes), reach, access, check);
+            }
+            let held = self.lock_cells(address, bytes, |_| true);
+            let result = access();
+            self.finish_cells(&held, reach, 0);
+            return result;
+        }
+        loop {
             self.split_chunk(address);
             if (address + bytes - 1) / CHUNK_BYTES != address / CHUNK_BYTES {
                 self.split_chunk(address + bytes - 1);
             }
+            match self.perform_in_split_chunk(address, bytes, reach, access, check) {
+                Ok(result) => return result,
+                Err(again) => (access, check) = again,
+            }
         }
-        self.perform_in_cells(address, bytes, reach, |_| true, access, check)
     }
 }
 

@@ -21,6 +21,8 @@ pub const LOCKED: u64 = 1 << 63;
 const WROTE: u64 = 1 << 62;
 const COUNT: u64 = (1 << THREAD_SHIFT) - 1;
 const THREAD_SHIFT: u32 = 47;
+pub const CHUNK_CELLS: usize = (runtime_abi::CHUNK_BYTES / CELL_BYTES) as usize;
+const _: () = assert!(CHUNK_CELLS <= run_model::MAX_SOURCES);
 const THREAD: u64 = 0x7fff;
 const _: () = assert!(runtime_abi::THREADS_MAX as u64 - 1 <= THREAD);
 
@@ -61,6 +63,66 @@ fn pack(point: Point, wrote: bool) -> u64 {
 /// The state of a cell nobody uses yet. A count is never 0, so an empty word means "no user".
 pub fn reset(address: u64, user: Option<Point>) {
     cell_word(address).store(user.map_or(0, |point| pack(point, true)), Release);
+}
+
+/// May changes of hands in the page of `address` have no record?
+pub fn hides(address: u64) -> bool {
+    hiding(address).load(Relaxed) != 0
+}
+
+pub fn set_hiding(address: u64) {
+    // Release: the record that says so comes first.
+    hiding(address).store(1, Release);
+}
+
+/// Locks all cells of a chunk, in the order of their addresses, as everybody does.
+pub fn lock_chunk(chunk: u64) -> [u64; CHUNK_CELLS] {
+    core::array::from_fn(|i| lock(cell_word(chunk + i as u64 * CELL_BYTES)))
+}
+
+/// The same, unless one of them is locked.
+pub fn try_lock_chunk(chunk: u64) -> Option<[u64; CHUNK_CELLS]> {
+    let mut held = [0; CHUNK_CELLS];
+    for i in 0..CHUNK_CELLS {
+        let word = cell_word(chunk + i as u64 * CELL_BYTES);
+        held[i] = word.load(Relaxed);
+        // Acquire: pairs with the Release in `unlock`.
+        if held[i] & LOCKED != 0 || word.compare_exchange(held[i], held[i] | LOCKED, Acquire, Relaxed).is_err() {
+            for (j, seen) in held.iter().enumerate().take(i) {
+                unlock_unused(cell_word(chunk + j as u64 * CELL_BYTES), *seen);
+            }
+            return None;
+        }
+    }
+    Some(held)
+}
+
+/// Gives them back as they were.
+pub fn unlock_chunk(chunk: u64, held: &[u64; CHUNK_CELLS]) {
+    for (i, seen) in held.iter().enumerate() {
+        cell_word(chunk + i as u64 * CELL_BYTES).store(*seen, Release);
+    }
+}
+
+/// The last users of these cells, other than `me`; each thread once, with its newest use.
+pub fn users(held: &[u64; CHUNK_CELLS], me: u32) -> ([Point; CHUNK_CELLS], usize) {
+    let mut users = [Point::default(); CHUNK_CELLS];
+    let mut count = 0;
+    for user in held.iter().filter_map(|seen| previous(*seen, me)) {
+        match users[..count].iter_mut().find(|known| known.thread == user.thread) {
+            Some(known) => known.count = known.count.max(user.count),
+            None => {
+                users[count] = user;
+                count += 1;
+            }
+        }
+    }
+    (users, count)
+}
+
+/// Gives the lock bit back and changes nothing: the chunk is not split any more.
+pub fn unlock_unused(word: &AtomicU64, seen: u64) {
+    word.store(seen, Release);
 }
 
 /// Takes the lock bit; returns the word as it was.
@@ -121,7 +183,13 @@ pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64
 /// Names `local`'s current event as the last use and gives the lock bit back.
 #[inline]
 pub fn unlock(word: &AtomicU64, seen: u64, local: &Local, writes: bool) {
-    let same_run = previous(seen, local.index).is_none();
+    unlock_at(word, seen, local.point_after(), writes);
+}
+
+/// Names `point` as the last use and gives the lock bit back.
+#[inline]
+pub fn unlock_at(word: &AtomicU64, seen: u64, point: Point, writes: bool) {
+    let same_run = previous(seen, point.thread.0).is_none();
     // Release: what was done under the lock is visible to the next holder.
-    word.store(pack(local.point_after(), writes || (same_run && wrote(seen))), Release);
+    word.store(pack(point, writes || (same_run && wrote(seen))), Release);
 }

@@ -1,10 +1,15 @@
 //! Chunk words: who may access 64 bytes without a record, and how that changes. Protocol: `README.md`.
 use crate::access::cell;
+use crate::access::moves;
+use crate::access::moves::AHEAD_IDLE;
+use crate::access::moves::AHEAD_SHARED;
+use crate::access::moves::Heat;
+use crate::access::moves::MoveTime;
+use crate::access::moves::PAGE_CHUNKS;
 use crate::control;
 use crate::local::Local;
 use crate::sys;
 use crate::sys::Backoff;
-use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
@@ -22,21 +27,9 @@ use runtime_abi::thread_state;
 const EXCLUSIVE: u64 = 1 << 63;
 const MOVING: u64 = 1 << 62;
 const SPLIT: u64 = 1 << 61;
+/// Split, and used by atomics: never made whole again.
+const SPLIT_FOR_GOOD: u64 = SPLIT | 1;
 
-/// A chunk that has changed hands this often is split into contended cells.
-const CHUNK_MOVES_BEFORE_SPLIT: u8 = 3;
-/// Once there were this many repeated moves in a page, its chunks are split together when the next one moves.
-const PAGE_MOVES_BEFORE_SPLIT: u8 = 6;
-const PAGE_CHUNKS: u64 = 64;
-/// Neighbouring chunks taken along, so that the membarrier is paid once: when sharing, when a sequence of writes goes
-/// on, and when sharing what belongs to a thread that is blocked or gone.
-const AHEAD_SHARED: u64 = 16;
-const AHEAD_WRITTEN: u64 = 8;
-const AHEAD_IDLE: u64 = 64;
-
-/// How often chunks and pages moved, by a hash of their number. Collisions only split something early.
-static CHUNK_MOVES: [AtomicU8; 1 << 16] = [const { AtomicU8::new(0) }; 1 << 16];
-static PAGE_MOVES: [AtomicU8; 1 << 14] = [const { AtomicU8::new(0) }; 1 << 14];
 /// Held while an epoch is created, so that logs and epoch numbers agree.
 static EPOCH_LOCK: AtomicU32 = AtomicU32::new(0);
 
@@ -88,7 +81,7 @@ pub fn allows(slot: &ThreadSlot, address: u64, intent: Intent) -> bool {
 
 #[inline]
 pub fn is_split(address: u64) -> bool {
-    word(address).load(Acquire) == SPLIT
+    word(address).load(Acquire) & !1 == SPLIT
 }
 
 impl Local {
@@ -103,7 +96,7 @@ impl Local {
             close_window(self.slot);
             let seen = word(address).load(Acquire);
             match seen {
-                SPLIT => return Right::Cells,
+                SPLIT | SPLIT_FOR_GOOD => return Right::Cells,
                 0 => {
                     if word(address).compare_exchange(0, exclusive_word(self.index), Acquire, Relaxed).is_err() {
                         backoff.wait();
@@ -133,8 +126,13 @@ impl Local {
         let mut backoff = Backoff::default();
         loop {
             let seen = word(address).load(Acquire);
-            if seen == SPLIT {
+            if seen == SPLIT_FOR_GOOD {
                 return;
+            }
+            if seen == SPLIT {
+                // If it fails, somebody has made it whole or done the same.
+                _ = word(address).compare_exchange(SPLIT, SPLIT_FOR_GOOD, Acquire, Relaxed);
+                continue;
             }
             if seen & MOVING != 0 || !self.begin_move(address, seen) {
                 backoff.wait();
@@ -150,7 +148,113 @@ impl Local {
                 }
             };
             finish_split(address, users);
-            return;
+        }
+    }
+
+    /// Makes a split chunk whole again, and this thread's alone: after all users of its cells.
+    pub fn merge_chunk(&mut self, address: u64) {
+        let chunk = address / CHUNK_BYTES * CHUNK_BYTES;
+        let held = cell::lock_chunk(chunk);
+        if word(chunk).load(Acquire) == SPLIT {
+            let (sources, count) = cell::users(&held, self.index);
+            let unknown = sources[..count].iter().any(|user| !self.knows(*user));
+            // Runs on the cells before and after are not one chain: from now on the page's records bind as they stand.
+            if unknown || !cell::hides(chunk) {
+                self.acquisition(Kind::Take, chunk, 1, &sources[..count]);
+                cell::set_hiding(chunk);
+            }
+            word(chunk).store(exclusive_word(self.index), Release);
+        }
+        // Whoever waits for a cell looks at the chunk's word again when it has it.
+        cell::unlock_chunk(chunk, &held);
+    }
+
+    /// Gets the right to access all chunks of a range, with one barrier for as many as possible. False: some of them
+    /// are better used cell by cell, or somebody else wants them, too. The window is closed.
+    pub fn acquire_range(&mut self, start: u64, end: u64, intent: Intent) -> bool {
+        let mut batch = Batch::new();
+        for chunk in (start / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES)).map(|chunk| chunk * CHUNK_BYTES) {
+            if batch.is_full() {
+                self.finish_batch(&mut batch, intent);
+            }
+            let seen = word(chunk).load(Acquire);
+            let mine = exclusive_word(self.index);
+            match seen {
+                _ if seen == mine => {}
+                SPLIT if moves::is_quiet(chunk) => self.merge_chunk(chunk),
+                // The loop may hold its cells.
+                SPLIT | SPLIT_FOR_GOOD => {}
+                0 => _ = word(chunk).compare_exchange(0, mine, Acquire, Relaxed),
+                _ if seen & MOVING != 0 => {
+                    self.finish_batch(&mut batch, intent);
+                    return false;
+                }
+                _ if seen & EXCLUSIVE != 0 => {
+                    if Heat::after_move(chunk, &self.move_time).chunk_is_hot {
+                        self.finish_batch(&mut batch, intent);
+                        return false;
+                    }
+                    if self.begin_move(chunk, seen) {
+                        batch.add(chunk, seen);
+                    }
+                }
+                _ if intent == Intent::Read => self.see_epochs(),
+                _ => {
+                    if self.begin_move(chunk, seen) {
+                        batch.add(chunk, seen);
+                    }
+                }
+            }
+        }
+        self.finish_batch(&mut batch, intent);
+        true
+    }
+
+    /// Completes the moves of a batch. Nobody waits for anybody while it holds a mark, except for windows to close.
+    fn finish_batch(&mut self, batch: &mut Batch, intent: Intent) {
+        let Some((first, _)) = batch.chunks().first().copied() else { return };
+        let mut oldest = u64::MAX;
+        for (_, seen) in batch.chunks() {
+            if seen & EXCLUSIVE == 0 {
+                oldest = oldest.min(*seen);
+            }
+        }
+        if oldest != u64::MAX {
+            self.log_take_from_readers(first, oldest);
+        }
+        let mut owners = [Point::default(); run_model::MAX_SOURCES];
+        let mut count = 0;
+        let mut previous = 0;
+        let mut epoch = 0;
+        for (_, seen) in batch.chunks().iter().filter(|(_, seen)| seen & EXCLUSIVE != 0) {
+            if *seen == previous {
+                continue;
+            }
+            previous = *seen;
+            owners[count] = self.wait_for_owner(*seen);
+            count += 1;
+            if count == owners.len() {
+                epoch = self.log_batch(first, intent, &owners);
+                count = 0;
+            }
+        }
+        if count > 0 {
+            epoch = self.log_batch(first, intent, &owners[..count]);
+        }
+        for (chunk, _) in batch.chunks() {
+            let new = if intent == Intent::Read { epoch } else { exclusive_word(self.index) };
+            word(*chunk).store(new, Release);
+        }
+        batch.count = 0;
+    }
+
+    fn log_batch(&mut self, address: u64, intent: Intent, owners: &[Point]) -> u64 {
+        match intent {
+            Intent::Read => self.create_epoch(Kind::Share, address, owners),
+            Intent::Write => {
+                self.log_take(address, owners);
+                0
+            }
         }
     }
 
@@ -163,7 +267,7 @@ impl Local {
         if !self.begin_move(address, seen) {
             return None;
         }
-        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address);
+        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address, &self.move_time);
         if page_is_hot || chunk_is_hot {
             let page = address / CHUNK_BYTES / PAGE_CHUNKS * PAGE_CHUNKS * CHUNK_BYTES;
             let mut along = 0u64;
@@ -207,7 +311,7 @@ impl Local {
         let ahead = self.ahead.next(address / CHUNK_BYTES);
         let along = self.take_along(address, epoch, ahead - 1);
         self.log_take_from_readers(address, epoch);
-        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address);
+        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address, &self.move_time);
         if page_is_hot || chunk_is_hot {
             for i in 0..=along {
                 finish_split(address + i * CHUNK_BYTES, Some(self.point()));
@@ -236,19 +340,21 @@ impl Local {
     }
 
     /// After this, whatever the owner did under its exclusive word is in the count that is returned.
-    fn wait_for_owner(&self, seen: u64) -> Point {
+    fn wait_for_owner(&mut self, seen: u64) -> Point {
         let slot = owner_slot(seen);
         // A thread that has ended, or is blocked, needs no barrier (README.md).
         if !is_idle(slot) {
-            sys::barrier_everywhere();
-            wait_for_window(slot);
+            MoveTime::measure(&mut self.move_time, || {
+                sys::barrier_everywhere();
+                wait_for_window(slot);
+            });
         }
         Point { thread: ThreadIndex((seen & !EXCLUSIVE) as u32), count: slot.count.load(Acquire) }
     }
 
     /// Every thread that may have read under `epoch`, with what it has completed.
     fn log_take_from_readers(&mut self, address: u64, epoch: u64) {
-        sys::barrier_everywhere();
+        MoveTime::measure(&mut self.move_time, sys::barrier_everywhere);
         let mut sources = [Point::default(); run_model::MAX_SOURCES];
         let mut count = 0;
         for thread in 0..control::header().threads.load(Acquire) {
@@ -323,32 +429,6 @@ fn is_idle(slot: &ThreadSlot) -> bool {
     state == thread_state::EXITED || state == thread_state::BLOCKED
 }
 
-/// Is it better to split?
-struct Heat {
-    page_is_hot: bool,
-    chunk_is_hot: bool,
-}
-
-impl Heat {
-    /// Counts a move. A chunk's first move (what one thread made, another uses) says nothing about its page.
-    fn after_move(address: u64) -> Heat {
-        let chunk = address / CHUNK_BYTES;
-        let moves = count_move(&CHUNK_MOVES, chunk);
-        let page_is_hot = moves > 1 && count_move(&PAGE_MOVES, chunk / PAGE_CHUNKS) > PAGE_MOVES_BEFORE_SPLIT;
-        Heat { page_is_hot, chunk_is_hot: moves > CHUNK_MOVES_BEFORE_SPLIT }
-    }
-}
-
-/// Counts a move of a chunk or page; returns how many there were.
-fn count_move(moves: &[AtomicU8], number: u64) -> u8 {
-    let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - moves.len().trailing_zeros());
-    let moves = &moves[hash as usize];
-    let count = moves.load(Relaxed).saturating_add(1);
-    // Relaxed, and not atomic as a whole: a lost count only delays a split.
-    moves.store(count, Relaxed);
-    count
-}
-
 /// The chunk's cells decide from now on. Each starts as last used, and written, at the point given: the former owner's,
 /// or one that is after all former users'.
 fn finish_split(address: u64, user: Option<Point>) {
@@ -360,23 +440,27 @@ fn finish_split(address: u64, user: Option<Point>) {
     word(address).store(SPLIT, Release);
 }
 
-/// How many chunks to take at once for writing: more, the longer a sequence goes on.
-pub struct Ahead {
-    expected: u64,
-    most: u64,
+/// Chunks on the move, and what their words were.
+struct Batch {
+    chunks: [(u64, u64); 64],
+    count: usize,
 }
 
-impl Ahead {
-    pub const fn new() -> Ahead {
-        Ahead { expected: 0, most: 1 }
+impl Batch {
+    fn new() -> Batch {
+        Batch { chunks: [(0, 0); 64], count: 0 }
     }
 
-    fn next(&mut self, chunk: u64) -> u64 {
-        self.most = if chunk == self.expected { (self.most * 2).min(AHEAD_WRITTEN) } else { 1 };
-        self.most
+    fn is_full(&self) -> bool {
+        self.count == self.chunks.len()
     }
 
-    fn took(&mut self, next: u64) {
-        self.expected = next;
+    fn add(&mut self, chunk: u64, seen: u64) {
+        self.chunks[self.count] = (chunk, seen);
+        self.count += 1;
+    }
+
+    fn chunks(&self) -> &[(u64, u64)] {
+        &self.chunks[..self.count]
     }
 }

@@ -2,7 +2,8 @@
 mod atomics;
 pub mod cell;
 pub mod chunk;
-mod loops;
+pub mod loops;
+pub mod moves;
 mod plain;
 mod ranges;
 mod strings;

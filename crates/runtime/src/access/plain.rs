@@ -4,10 +4,12 @@ use crate::access::cell::Reach;
 use crate::access::chunk;
 use crate::access::chunk::Intent;
 use crate::access::chunk::Right;
+use crate::access::moves;
 use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
 use crate::replay::PLAIN;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Access;
 use run_model::Kind;
@@ -21,13 +23,13 @@ pub const CELLS_MAX: usize = 72;
 impl Local {
     /// Does `access` to `[address, address + bytes)` as one event. `check` condenses the value read, 0 for none.
     #[inline]
-    pub fn perform<R>(
+    pub fn perform<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
         &mut self,
         address: u64,
         bytes: u64,
         reach: Reach,
-        access: impl FnOnce() -> R,
-        check: impl FnOnce(&R) -> i64,
+        mut access: A,
+        mut check: C,
     ) -> R {
         if control::mode() == Mode::Replay {
             return self.perform_again(access, check);
@@ -35,19 +37,89 @@ impl Local {
         self.at_change_point();
         let intent = if reach.writes() { Intent::Write } else { Intent::Read };
         let (first, last) = (address / CHUNK_BYTES, (address + bytes.max(1) - 1) / CHUNK_BYTES);
-        if first != last {
-            self.open_chunks(address, bytes, intent);
-            let result = self.perform_in_cells(address, bytes, reach, chunk::is_split, access, check);
+        loop {
+            if first != last {
+                self.open_chunks(address, bytes, intent);
+                let held = self.lock_cells(address, bytes, chunk::is_split);
+                // A chunk that was made whole meanwhile is not covered by the window.
+                if !held.is_valid(chunk::is_split) {
+                    held.unlock_unused();
+                    chunk::close_window(self.slot);
+                    continue;
+                }
+                let result = access();
+                self.finish_cells(&held, reach, 0);
+                chunk::close_window(self.slot);
+                return result;
+            }
+            if chunk::is_split(address) || self.acquire_chunk(address, intent) == Right::Cells {
+                // Now and then: has nobody else used this chunk for a while?
+                if self.event() % 8 == 0 && moves::continues_streak(address, self.index) {
+                    self.merge_chunk(address);
+                }
+                match self.perform_in_split_chunk(address, bytes, reach, access, check) {
+                    Ok(result) => return result,
+                    Err(again) => (access, check) = again,
+                }
+                continue;
+            }
+            let result = access();
+            self.complete();
             chunk::close_window(self.slot);
             return result;
         }
-        // A split chunk stays split: no window is needed.
-        if chunk::is_split(address) || self.acquire_chunk(address, intent) == Right::Cells {
-            return self.perform_in_cells(address, bytes, reach, |_| true, access, check);
+    }
+
+    /// The access, in a chunk that is split; gives it back undone if the chunk is not split any more.
+    #[inline]
+    pub fn perform_in_split_chunk<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        access: A,
+        check: C,
+    ) -> Result<R, (A, C)> {
+        let cell = address & !(CELL_BYTES - 1);
+        if address + bytes - cell > CELL_BYTES {
+            let held = self.lock_cells(address, bytes, |_| true);
+            if !chunk::is_split(address) || !chunk::is_split(address + bytes - 1) {
+                held.unlock_unused();
+                return Err((access, check));
+            }
+            let result = access();
+            self.finish_cells(&held, reach, 0);
+            return Ok(result);
         }
+        let word = cell::cell_word(cell);
+        let seen = cell::lock(word);
+        if !chunk::is_split(address) {
+            cell::unlock_unused(word, seen);
+            return Err((access, check));
+        }
+        Ok(self.perform_in_cell(cell, word, seen, reach.flags(bytes), reach, access, check))
+    }
+
+    /// The access, with the lock bit of its only cell held. Gives the bit back.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the cell, as locked, and the access")]
+    pub fn perform_in_cell<R>(
+        &mut self,
+        cell: u64,
+        word: &AtomicU64,
+        seen: u64,
+        flags: u8,
+        reach: Reach,
+        access: impl FnOnce() -> R,
+        check: impl FnOnce(&R) -> i64,
+    ) -> R {
         let result = access();
+        if cell::previous(seen, self.index).is_some() {
+            let value = if reach == Reach::Writes { 0 } else { check(&result) };
+            cell::log_run(self, cell, seen, flags, value);
+        }
+        cell::unlock(word, seen, self, reach.writes());
         self.complete();
-        chunk::close_window(self.slot);
         result
     }
 
@@ -95,63 +167,58 @@ impl Local {
         }
     }
 
-    /// Does the access with the lock bits of all its contended cells held, and completes the event.
-    pub fn perform_in_cells<R>(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        reach: Reach,
-        contended: impl Fn(u64) -> bool,
-        access: impl FnOnce() -> R,
-        check: impl FnOnce(&R) -> i64,
-    ) -> R {
-        let first = address & !(CELL_BYTES - 1);
-        let end = address + bytes;
-        if end - first <= CELL_BYTES && contended(first) {
-            let word = cell::cell_word(first);
-            let seen = cell::lock(word);
-            let result = access();
-            let value = if reach == Reach::Writes { 0 } else { check(&result) };
-            cell::log_run(self, first, seen, reach.flags(bytes), value);
-            cell::unlock(word, seen, self, reach.writes());
-            self.complete();
-            return result;
-        }
-        self.perform_in_many_cells(address, bytes, reach, contended, access)
-    }
-
-    fn perform_in_many_cells<R>(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        reach: Reach,
-        contended: impl Fn(u64) -> bool,
-        access: impl FnOnce() -> R,
-    ) -> R {
+    /// Takes the lock bits of all contended cells of a range, in the order of their addresses.
+    pub fn lock_cells(&self, address: u64, bytes: u64, contended: impl Fn(u64) -> bool) -> HeldCells {
         let first = address & !(CELL_BYTES - 1);
         let end = address + bytes;
         let count = (end - first).div_ceil(CELL_BYTES) as usize;
         assert!(count <= CELLS_MAX, "an access of {bytes} bytes is too large");
-        // What each contended cell's word was; `None` where the chunk is ours.
-        let mut held = [None; CELLS_MAX];
-        let cell = |i: usize| first + i as u64 * CELL_BYTES;
-        for (i, seen) in held.iter_mut().enumerate().take(count) {
-            *seen = contended(cell(i)).then(|| cell::lock(cell::cell_word(cell(i))));
+        let mut held = HeldCells { address, end, count, words: [None; CELLS_MAX] };
+        for i in 0..count {
+            held.words[i] = contended(held.cell(i)).then(|| cell::lock(cell::cell_word(held.cell(i))));
         }
-        let result = access();
-        for (i, seen) in held.iter().enumerate().take(count) {
-            let covered = end.min(cell(i) + CELL_BYTES) - address.max(cell(i));
-            if let Some(seen) = seen {
-                cell::log_run(self, cell(i), *seen, reach.flags(covered), 0);
-            }
+        held
+    }
+
+    /// Records and gives back what `lock_cells` took, and completes the event.
+    pub fn finish_cells(&mut self, held: &HeldCells, reach: Reach, value: i64) {
+        for (i, seen) in held.locked() {
+            let covered = held.end.min(held.cell(i) + CELL_BYTES) - held.address.max(held.cell(i));
+            cell::log_run(self, held.cell(i), seen, reach.flags(covered), value);
         }
-        for (i, seen) in held.iter().enumerate().take(count) {
-            if let Some(seen) = seen {
-                cell::unlock(cell::cell_word(cell(i)), *seen, self, reach.writes());
-            }
+        for (i, seen) in held.locked() {
+            cell::unlock(cell::cell_word(held.cell(i)), seen, self, reach.writes());
         }
         self.complete();
-        result
+    }
+}
+
+/// Contended cells locked for one access. Where the chunk is ours there is none.
+pub struct HeldCells {
+    address: u64,
+    end: u64,
+    count: usize,
+    words: [Option<u64>; CELLS_MAX],
+}
+
+impl HeldCells {
+    fn cell(&self, i: usize) -> u64 {
+        (self.address & !(CELL_BYTES - 1)) + i as u64 * CELL_BYTES
+    }
+
+    fn locked(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.words[..self.count].iter().enumerate().filter_map(|(i, seen)| seen.map(|seen| (i, seen)))
+    }
+
+    /// Are exactly the right cells locked?
+    fn is_valid(&self, contended: impl Fn(u64) -> bool) -> bool {
+        (0..self.count).all(|i| self.words[i].is_some() == contended(self.cell(i)))
+    }
+
+    fn unlock_unused(&self) {
+        for (i, seen) in self.locked() {
+            cell::unlock_unused(cell::cell_word(self.cell(i)), seen);
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     if !block.is_null() {
         // SAFETY: a new block of at least `total` bytes. A recorded write: somebody may still use its former life.
         unsafe {
-            match control::observes_memory() {
+            match control::observes_memory() && !local.inside_event {
                 true => local.fill(block.cast(), 0, total),
                 false => core::ptr::write_bytes(block.cast::<u8>(), 0, total),
             }
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
         // SAFETY: both blocks have at least that many bytes, and the new one is nobody else's. Recorded, as in `calloc`.
         unsafe {
             match Local::current() {
-                Some(local) if control::observes_memory() => local.copy(new.cast(), block.cast(), bytes),
+                Some(local) if control::observes_memory() && !local.inside_event => local.copy(new.cast(), block.cast(), bytes),
                 _ => core::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), bytes),
             }
             free(block);

@@ -192,7 +192,7 @@ impl Local {
     }
 
     fn pool_operation(&mut self, class: u32, action: impl FnOnce(&mut ThreadHeap) -> u64) -> u64 {
-        if control::observes_sync() {
+        if control::observes_sync() && !self.inside_event {
             // One object for all classes: they share the common space.
             let _ = class;
             self.exclusively(Op::HeapPool, &COMMON_NEXT as *const AtomicU64 as u64, |local| action(&mut local.heap))

@@ -79,7 +79,7 @@ fn both(one: Option<Point>, other: Option<Point>) -> ([Point; 2], usize) {
 /// The thread cancels itself. Who cancelled it in the recording has only come to its event: a request made by
 /// somebody else could take effect too early.
 pub fn replay_cancellation(local: &mut Local, object: u64, before: impl FnOnce()) {
-    if local.cursor.expects(local.event(), Op::Cancelled) {
+    if local.expects(Op::Cancelled) {
         local.begin(Op::Cancelled, object);
         before();
         local.complete();

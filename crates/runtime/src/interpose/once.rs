@@ -13,23 +13,27 @@ use libc::pthread_once_t;
 use run_model::Op;
 
 /// What libc runs in place of the program's routine. Beginning and end are events inside it, so the end comes before
-/// anybody who waited goes on.
+/// anybody who waited goes on, or tries again: the routine may throw.
 extern "C-unwind" fn run_routine() {
+    struct End(u64);
+    impl Drop for End {
+        fn drop(&mut self) {
+            event(Op::OnceEnd, self.0, 0);
+        }
+    }
     let Some((routine, object)) = Local::current().and_then(|local| local.once.take()) else { return };
-    event(Op::OnceBegin, object);
+    // Logged even without sources: in replay the record tells who ran the routine. There its gate has been passed.
+    if control::mode() == Mode::Record {
+        event(Op::OnceBegin, object, 1);
+    }
+    let _end = End(object);
     routine();
-    event(Op::OnceEnd, object);
 }
 
-fn event(op: Op, object: u64) {
+fn event(op: Op, object: u64, value: i64) {
     if let Some(local) = observed() {
         match local.begin(op, object) {
-            // Logged even without sources: in replay the record tells who ran the routine.
-            Turn::Record if op == Op::OnceBegin => {
-                local.record_sync(op, object, 1, &[]);
-                local.complete();
-            }
-            Turn::Record => local.touch(op, object, 0),
+            Turn::Record => local.touch(op, object, value),
             Turn::Replay(_) => local.complete(),
         }
     }
@@ -51,7 +55,7 @@ pub unsafe extern "C-unwind" fn run_once(
         // SAFETY: the program's own call.
         return unsafe { real::pthread_once(control, routine) };
     };
-    let runs = control::mode() == Mode::Record || local.cursor.expects(local.event(), Op::OnceBegin);
+    let runs = control::mode() == Mode::Record || local.expects(Op::OnceBegin);
     if !runs {
         // Replay, and somebody else ran it: wait for that first.
         local.begin(Op::OnceReturn, object);
@@ -59,6 +63,10 @@ pub unsafe extern "C-unwind" fn run_once(
         let result = unsafe { real::pthread_once(control, run_routine) };
         local.complete();
         return result;
+    }
+    if control::mode() == Mode::Replay {
+        // Before libc's own lock: whoever ran it before, and threw, may still hold that.
+        event(Op::OnceBegin, object, 1);
     }
     // A routine may itself use pthread_once: keep what is outside.
     let outer = local.once.replace((routine, object));

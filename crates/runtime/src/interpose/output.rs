@@ -40,8 +40,14 @@ fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
             result
         }
         Turn::Replay(_) => {
-            let result = action();
+            // Whoever comes next passes its gate and then waits for the stream's lock. The event is over before the
+            // action, as in the recording: what libc allocates in it has events of its own.
+            // SAFETY: as above.
+            unsafe { real::flockfile(stream) };
             local.complete();
+            let result = action();
+            // SAFETY: as above.
+            unsafe { real::funlockfile(stream) };
             result
         }
     }

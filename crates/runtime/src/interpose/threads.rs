@@ -62,7 +62,10 @@ pub unsafe extern "C-unwind" fn create(
         // SAFETY: the program's own call; the thread goes unrecorded, as the run now says.
         None => return unsafe { real::pthread_create(thread, attributes, start, argument) },
     };
-    let Some(local) = Local::prepare(index) else { return libc::EAGAIN };
+    let Some(local) = Local::prepare(index) else {
+        creator.complete();
+        return libc::EAGAIN;
+    };
     local.start = Some(start);
     local.argument = argument;
     local.ends_unseen = is_foreign(caller);
@@ -73,12 +76,13 @@ pub unsafe extern "C-unwind" fn create(
         let mut own: pthread_attr_t = core::mem::zeroed();
         copy_attributes(&mut own, attributes);
         give_stack(creator, index, &mut own);
+        // The event is over before the call: what libc allocates in it has events of its own.
+        creator.complete();
         let result = real::pthread_create(thread, &own, begin_thread, (local as *mut Local).cast());
         if result == 0 {
             HANDLES[index as usize].store(*thread, Relaxed);
         }
         libc::pthread_attr_destroy(&mut own);
-        creator.complete();
         result
     }
 }
