@@ -66,21 +66,32 @@ impl Local {
     /// Recording: does `action` while the object's word is locked, so that the recorded order is that of the actions.
     /// Replaying: does it when its turn has come. Either way, one event.
     pub fn exclusively<R>(&mut self, op: Op, object: u64, action: impl FnOnce(&mut Local) -> R) -> R {
+        self.exclusively_after(op, object, action, || ())
+    }
+
+    /// The same, with a lock of libc's that has to be taken before the object's word (and after the gate).
+    pub fn exclusively_after<R, L>(
+        &mut self,
+        op: Op,
+        object: u64,
+        action: impl FnOnce(&mut Local) -> R,
+        lock: impl FnOnce() -> L,
+    ) -> R {
         let turn = self.begin(op, object);
-        self.inside_event = true;
-        if let Turn::Replay(_) = turn {
-            let result = action(self);
-            self.inside_event = false;
-            self.complete();
-            return result;
-        }
-        let word = word(object);
-        let seen = cells::lock(word);
+        let _lock = lock();
+        let locked = match turn {
+            Turn::Record => Some((word(object), cells::lock(word(object)))),
+            Turn::Replay(_) => None,
+        };
+        // The action may come back to us, for memory: that is part of this event.
+        let outside = core::mem::replace(&mut self.inside_event, true);
         let result = action(self);
-        self.inside_event = false;
-        let previous = cells::previous(seen, self.index);
-        self.record_sync(op, object, 0, previous.as_slice());
-        cells::unlock(word, seen, self, true);
+        self.inside_event = outside;
+        if let Some((word, seen)) = locked {
+            let previous = cells::previous(seen, self.index);
+            self.record_sync(op, object, 0, previous.as_slice());
+            cells::unlock(word, seen, self, true);
+        }
         self.complete();
         result
     }

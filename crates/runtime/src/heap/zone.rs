@@ -121,7 +121,8 @@ impl Local {
             return block;
         }
         let whole = class::bytes(class) + class::HEADER;
-        let look = self.heap.carved >= CARVED_BEFORE_LOOKING;
+        // Inside an event there are no others, such as asking the pool.
+        let look = self.heap.carved >= CARVED_BEFORE_LOOKING && !self.inside_event;
         if !look && whole <= ZONE_BLOCK_MAX
             && let Some(start) = self.heap.carve(whole)
         {
@@ -164,7 +165,7 @@ impl Local {
         let class = class_of(block);
         self.heap.push(class, block);
         let blocks = self.heap.blocks[class as usize] as u64;
-        if blocks > LIST_BLOCKS_MIN && blocks * class::bytes(class) > LIST_BYTES_MAX {
+        if !self.inside_event && blocks > LIST_BLOCKS_MIN && blocks * class::bytes(class) > LIST_BYTES_MAX {
             self.give_to_pool(class);
         }
     }

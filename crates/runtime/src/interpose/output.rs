@@ -4,7 +4,6 @@
 //! `va_list` and go on in Rust.
 use crate::access::Reach;
 use crate::control;
-use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::acquire;
 use crate::interpose::release;
@@ -26,43 +25,50 @@ unsafe extern "C" {
 /// One ghost object per descriptor; larger numbers share.
 static DESCRIPTORS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
+/// What stands for a descriptor: streams and direct writes to the same one are ordered together.
+fn object_of(file: c_int) -> u64 {
+    &DESCRIPTORS[file as usize % DESCRIPTORS.len()] as *const AtomicU64 as u64
+}
+
+fn object_of_stream(stream: *mut FILE) -> u64 {
+    // SAFETY: the program's stream; a stream without a descriptor has -1.
+    let file = unsafe { libc::fileno(stream) };
+    if file >= 0 { object_of(file) } else { stream as u64 }
+}
+
 /// Does `action`, which writes to `stream`, in the recorded order of such actions.
 fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else { return action() };
-    match local.begin(Op::Output, stream as u64) {
-        Turn::Record => {
-            // SAFETY: the program's stream. Its lock makes the order of actions that of their records.
-            unsafe { real::flockfile(stream) };
-            local.touch(Op::Output, stream as u64, 0);
-            let result = action();
-            // SAFETY: as above.
-            unsafe { real::funlockfile(stream) };
-            result
-        }
-        Turn::Replay(_) => {
-            // Whoever comes next passes its gate and then waits for the stream's lock. The event is over before the
-            // action, as in the recording: what libc allocates in it has events of its own.
-            // SAFETY: as above.
-            unsafe { real::flockfile(stream) };
-            local.complete();
-            let result = action();
-            // SAFETY: as above.
-            unsafe { real::funlockfile(stream) };
-            result
-        }
+    local.exclusively_after(Op::Output, object_of_stream(stream), |_| action(), || Stream::lock(stream))
+}
+
+/// A stream, locked: before the object that stands for it, because the program may hold this lock already.
+struct Stream(*mut FILE);
+
+impl Stream {
+    fn lock(stream: *mut FILE) -> Stream {
+        // SAFETY: the program's stream.
+        unsafe { real::flockfile(stream) };
+        Stream(stream)
     }
 }
 
-fn on_descriptor<R>(file: c_int, buffer: Option<(u64, u64)>, action: impl FnOnce() -> R) -> R {
-    let Some(local) = observed() else { return action() };
-    if control::observes_memory()
-        && let Some((start, bytes)) = buffer
-    {
-        // What the kernel reads is a read.
-        local.declare(start, bytes, Reach::Reads);
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: locked by `lock`.
+        unsafe { real::funlockfile(self.0) };
     }
-    let object = &DESCRIPTORS[file as usize % DESCRIPTORS.len()] as *const AtomicU64 as u64;
-    local.exclusively(Op::Output, object, |_: &mut Local| action())
+}
+
+fn on_descriptor<R>(file: c_int, buffers: &[libc::iovec], action: impl FnOnce() -> R) -> R {
+    let Some(local) = observed() else { return action() };
+    if control::observes_memory() {
+        for buffer in buffers {
+            // What the kernel reads is a read.
+            local.declare(buffer.iov_base as u64, buffer.iov_len as u64, Reach::Reads);
+        }
+    }
+    local.exclusively(Op::Output, object_of(file), |_: &mut Local| action())
 }
 
 /// Declares functions that write to a stream.
@@ -121,7 +127,7 @@ pub unsafe extern "C-unwind" fn __vprintf_chk(flag: c_int, format: *const c_char
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn vdprintf(file: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
     // SAFETY: the program's own call.
-    on_descriptor(file, None, || unsafe { real::vdprintf(file, format, arguments) })
+    on_descriptor(file, &[], || unsafe { real::vdprintf(file, format, arguments) })
 }
 
 /// # Safety
@@ -129,15 +135,20 @@ pub unsafe extern "C-unwind" fn vdprintf(file: c_int, format: *const c_char, arg
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: usize) -> isize {
     // SAFETY: the program's own call.
-    on_descriptor(file, Some((bytes as u64, count as u64)), || unsafe { real::write(file, bytes, count) })
+    on_descriptor(file, &[libc::iovec { iov_base: bytes.cast_mut(), iov_len: count }], || unsafe {
+        real::write(file, bytes, count)
+    })
 }
 
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize {
-    // SAFETY: the program's own call.
-    on_descriptor(file, None, || unsafe { real::writev(file, parts, count) })
+    // SAFETY: the program's own call: `parts` has `count` elements, unless the kernel is to refuse it.
+    unsafe {
+        let buffers = if count > 0 { core::slice::from_raw_parts(parts, count as usize) } else { &[] };
+        on_descriptor(file, buffers, || real::writev(file, parts, count))
+    }
 }
 
 /// # Safety
@@ -149,7 +160,7 @@ pub unsafe extern "C-unwind" fn flockfile(stream: *mut FILE) {
         unsafe { real::flockfile(stream) };
         0
     };
-    acquire(Op::StreamLock, stream as u64, lock, lock);
+    acquire(Op::StreamLock, object_of_stream(stream), lock, lock);
 }
 
 /// # Safety
@@ -157,7 +168,7 @@ pub unsafe extern "C-unwind" fn flockfile(stream: *mut FILE) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn funlockfile(stream: *mut FILE) {
     // SAFETY: the program's own call.
-    unsafe { release(Op::StreamUnlock, stream as u64, || real::funlockfile(stream)) }
+    unsafe { release(Op::StreamUnlock, object_of_stream(stream), || real::funlockfile(stream)) }
 }
 
 /// # Safety
@@ -168,7 +179,7 @@ pub unsafe extern "C-unwind" fn ftrylockfile(stream: *mut FILE) -> c_int {
     unsafe {
         acquire(
             Op::StreamLock,
-            stream as u64,
+            object_of_stream(stream),
             || if real::ftrylockfile(stream) == 0 { 0 } else { libc::EBUSY },
             || {
                 real::flockfile(stream);
