@@ -16,11 +16,21 @@ pub struct Chaos {
 
 impl Chaos {
     pub fn new(thread: u32) -> Chaos {
-        let seed = if control::mode() == Mode::Off { 0 } else { control::header().chaos_seed };
+        let seed = if control::mode() == Mode::Off {
+            0
+        } else {
+            control::header().chaos_seed
+        };
         if seed == 0 {
-            return Chaos { state: 0, sluggishness: 0 };
+            return Chaos {
+                state: 0,
+                sluggishness: 0,
+            };
         }
-        let mut chaos = Chaos { state: (seed ^ ((thread as u64 + 1) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, sluggishness: 0 };
+        let mut chaos = Chaos {
+            state: (seed ^ ((thread as u64 + 1) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            sluggishness: 0,
+        };
         for _ in 0..4 {
             chaos.next();
         }
@@ -63,7 +73,7 @@ impl Chaos {
 
     /// Replaying (with a seed): delays where the schedule says nothing must not matter.
     pub fn at_gate(&mut self) {
-        if self.state != 0 && self.next() % 16 == 0 {
+        if self.state != 0 && self.next().is_multiple_of(16) {
             self.pause();
         }
     }

@@ -87,7 +87,10 @@ pub fn attach() -> Mode {
     let mut head = [0u8; 16];
     // SAFETY: the kernel writes at most 16 bytes into `head`; a descriptor that is not ours at worst fails.
     let got = unsafe {
-        sys::syscall(libc::SYS_pread64, [CONTROL_FD as usize, head.as_mut_ptr() as usize, head.len(), 0, 0, 0])
+        sys::syscall(
+            libc::SYS_pread64,
+            [CONTROL_FD as usize, head.as_mut_ptr() as usize, head.len(), 0, 0, 0],
+        )
     };
     let magic = u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
     if got != 16 || magic != CONTROL_MAGIC {
@@ -100,7 +103,10 @@ pub fn attach() -> Mode {
     sys::close(CONTROL_FD);
     let header = header();
     if header.abi_version != runtime_abi::ABI_VERSION {
-        crate::ending::die(b"this runtime and this refrain are of different versions; rebuild the program", 0);
+        crate::ending::die(
+            b"this runtime and this refrain are of different versions; rebuild the program",
+            0,
+        );
     }
     MODE.store(header.mode, Relaxed);
     SYNC.store(header.scope >= scope::SYNC, Relaxed);

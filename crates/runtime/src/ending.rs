@@ -9,7 +9,14 @@ use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
 
-const FATAL: [c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGTRAP];
+const FATAL: [c_int; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGABRT,
+    libc::SIGTRAP,
+];
 /// How long an ending replay waits for other threads; the replayer then reports what is missing.
 const PATIENCE_NS: u64 = 20_000_000_000;
 const LOOK_EVERY_NS: u64 = 100_000;

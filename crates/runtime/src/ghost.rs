@@ -8,6 +8,7 @@ use crate::local::Local;
 use crate::replay::Doing;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
@@ -17,7 +18,11 @@ use runtime_abi::GHOST_XOR;
 /// The calling thread, if what it does with locks and threads is observed.
 #[inline]
 pub fn observed() -> Option<&'static mut Local> {
-    if control::observes_sync() { Local::current() } else { None }
+    if control::observes_sync() {
+        Local::current()
+    } else {
+        None
+    }
 }
 
 /// The ghost word of an object: like a cell word, in another shadow.
@@ -35,10 +40,15 @@ pub enum Turn {
 
 impl Local {
     /// Begins the operation `op` on `object`. In replay, waits for its turn.
+    #[inline]
     pub fn begin(&mut self, op: Op, object: u64) -> Turn {
         match control::mode() {
             Mode::Replay => {
-                let gate = self.pass_gate(Doing { kind: Kind::Sync, op, object });
+                let gate = self.pass_gate(Doing {
+                    kind: Kind::Sync,
+                    op,
+                    object,
+                });
                 Turn::Replay(gate.map_or(0, |gate| gate.value))
             }
             _ => {
@@ -58,6 +68,18 @@ impl Local {
         let seen = cells::lock(word);
         let previous = cells::previous(seen, self.index);
         let unknown = previous.filter(|user| !self.knows(*user));
+        self.record_sync(op, object, value, unknown.as_slice());
+        cells::unlock(word, seen, self, true);
+        self.complete();
+    }
+
+    /// The same for an object that this thread alone holds, such as a mutex: its word needs no lock.
+    #[inline]
+    pub fn touch_held(&mut self, op: Op, object: u64, value: i64) {
+        let word = word(object);
+        // Relaxed: the mutex itself orders its holders.
+        let seen = word.load(Relaxed);
+        let unknown = cells::previous(seen, self.index).filter(|user| !self.knows(*user));
         self.record_sync(op, object, value, unknown.as_slice());
         cells::unlock(word, seen, self, true);
         self.complete();
@@ -110,6 +132,7 @@ impl Local {
     }
 
     /// Logs an operation unless its order and its result are what replay would assume anyway.
+    #[inline]
     pub fn record_sync(&mut self, op: Op, object: u64, value: i64, sources: &[Point]) {
         if value != 0 || !sources.is_empty() {
             self.record(Kind::Sync, op, 0, object, value, sources);

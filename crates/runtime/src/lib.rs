@@ -11,7 +11,10 @@
 //!
 //! Where to start: `startup` (how a process is taken over), `access/README.md` (the access protocol: the heart),
 //! `replay` (gates), `interpose` (the functions we stand in front of), `heap` (same addresses in every run).
-#![allow(unsafe_code, reason = "shared memory, raw system calls and foreign functions are this crate's whole purpose")]
+#![allow(
+    unsafe_code,
+    reason = "shared memory, raw system calls and foreign functions are this crate's whole purpose"
+)]
 
 mod access;
 mod chaos;

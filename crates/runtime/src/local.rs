@@ -146,7 +146,8 @@ impl Local {
         slot.os_thread.store(sys::thread_id(), Relaxed);
         match control::mode() {
             Mode::Record => {
-                slot.exclusive.store(crate::access::chunk::exclusive_word(local.index), Relaxed);
+                slot.exclusive
+                    .store(crate::access::chunk::exclusive_word(local.index), Relaxed);
                 slot.gate.store(local.chaos.first_gate(), Relaxed);
             }
             Mode::Replay => {
@@ -188,13 +189,19 @@ impl Local {
     /// The event about to happen, once it has happened.
     #[inline]
     pub fn point_after(&self) -> Point {
-        Point { thread: run_model::ThreadIndex(self.index), count: self.event() + 1 }
+        Point {
+            thread: run_model::ThreadIndex(self.index),
+            count: self.event() + 1,
+        }
     }
 
     /// What the thread has completed.
     #[inline]
     pub fn point(&self) -> Point {
-        Point { thread: run_model::ThreadIndex(self.index), count: self.event() }
+        Point {
+            thread: run_model::ThreadIndex(self.index),
+            count: self.event(),
+        }
     }
 
     /// The current event is complete.
@@ -245,7 +252,8 @@ impl Local {
         let site = crate::sites::number(self.slot.site.load(Relaxed));
         let event = self.event();
         assert!(sources.len() <= run_model::MAX_SOURCES);
-        self.log.append(self.slot, event, kind, op, Access(access), object, site, value, sources);
+        self.log
+            .append(self.slot, event, kind, op, Access(access), object, site, value, sources);
         // The order of two runs binds only where there is a flow dependence; all other records bind as they stand.
         if kind != Kind::Run || Access(access).flows() {
             for point in sources {

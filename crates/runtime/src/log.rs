@@ -48,7 +48,14 @@ pub struct LogWriter {
 
 impl LogWriter {
     pub const fn new(thread: u32) -> LogWriter {
-        LogWriter { thread, encoder: Encoder::new(), hash: RollingHash::new(), end: 0, window_start: 0, window_end: 0 }
+        LogWriter {
+            thread,
+            encoder: Encoder::new(),
+            hash: RollingHash::new(),
+            end: 0,
+            window_start: 0,
+            window_end: 0,
+        }
     }
 
     /// Creates the file, so that even a thread without a record has a log.
@@ -81,7 +88,16 @@ impl LogWriter {
             }
             return;
         }
-        let record = RecordRef { event, kind, op, access, object, site, value, sources };
+        let record = RecordRef {
+            event,
+            kind,
+            op,
+            access,
+            object,
+            site,
+            value,
+            sources,
+        };
         let address = self.base() + PAGE + (self.end - self.window_start);
         // SAFETY: `grow` made sure that MAX_RECORD_BYTES at the end of the log lie in the window, which only we touch.
         let place = unsafe { &mut *(address as *mut [u8; MAX_RECORD_BYTES]) };
@@ -116,7 +132,9 @@ impl LogWriter {
 
     fn try_grow(&mut self) -> Result<(), (u32, i32)> {
         let header = control::header();
-        let bytes = (self.window_end - self.window_start).saturating_mul(2).clamp(FIRST_WINDOW, LARGEST_WINDOW);
+        let bytes = (self.window_end - self.window_start)
+            .saturating_mul(2)
+            .clamp(FIRST_WINDOW, LARGEST_WINDOW);
         let used = self.end.saturating_sub(self.window_start);
         let total = header.log_bytes.fetch_add(used, Relaxed) + used;
         if header.log_bytes_max != 0 && total >= header.log_bytes_max {
@@ -155,7 +173,11 @@ impl LogWriter {
 pub fn stop(why: u32, errno: i32) {
     let header = control::header();
     STOPPED.store(true, Relaxed);
-    if header.truncated.compare_exchange(truncated::NO, why, Relaxed, Relaxed).is_ok() {
+    if header
+        .truncated
+        .compare_exchange(truncated::NO, why, Relaxed, Relaxed)
+        .is_ok()
+    {
         header.truncated_errno.store(errno as u32, Relaxed);
     }
 }

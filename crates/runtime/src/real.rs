@@ -11,7 +11,10 @@ pub struct Real {
 
 impl Real {
     pub const fn new(name: &'static CStr) -> Real {
-        Real { name, address: AtomicPtr::new(core::ptr::null_mut()) }
+        Real {
+            name,
+            address: AtomicPtr::new(core::ptr::null_mut()),
+        }
     }
 
     /// Its address. Looking it up twice at once is harmless: both find the same.

@@ -83,8 +83,11 @@ fn waits() -> &'static [WaitEntry] {
 
 /// Does the recording say at which event `thread` was cancelled?
 pub fn is_cancelled_at_an_event(thread: u32) -> bool {
-    let part = threads().get(thread as usize).map(|t| t.first as usize..(t.first + t.gates) as usize);
-    part.and_then(|part| gates().get(part)).is_some_and(|gates| gates.iter().any(|g| g.op == Op::Cancelled as u8))
+    let part = threads()
+        .get(thread as usize)
+        .map(|t| t.first as usize..(t.first + t.gates) as usize);
+    part.and_then(|part| gates().get(part))
+        .is_some_and(|gates| gates.iter().any(|g| g.op == Op::Cancelled as u8))
 }
 
 /// A thread's place in its part of the schedule.
@@ -102,7 +105,11 @@ pub struct Doing {
 }
 
 /// An access to memory, wherever it is.
-pub const PLAIN: Doing = Doing { kind: Kind::Run, op: Op::None, object: 0 };
+pub const PLAIN: Doing = Doing {
+    kind: Kind::Run,
+    op: Op::None,
+    object: 0,
+};
 
 impl Cursor {
     pub const fn new() -> Cursor {
@@ -115,7 +122,11 @@ impl Cursor {
             let first = thread.first as usize;
             self.gates = gates().get(first..first + thread.gates as usize).unwrap_or(&[]);
             // A thread that a signal killed goes on: it is to be killed again.
-            self.events = if slot.signal.load(Relaxed) != 0 { u64::MAX } else { thread.events };
+            self.events = if slot.signal.load(Relaxed) != 0 {
+                u64::MAX
+            } else {
+                thread.events
+            };
         }
         self.arm(slot);
     }
@@ -171,7 +182,12 @@ impl Local {
     pub fn pass_loop(&mut self, events: u64) -> bool {
         let event = self.event();
         let last = event.saturating_add(events);
-        let beyond = self.cursor.gates.iter().find(|gate| gate.event > event).map_or(u64::MAX, |gate| gate.event);
+        let beyond = self
+            .cursor
+            .gates
+            .iter()
+            .find(|gate| gate.event > event)
+            .map_or(u64::MAX, |gate| gate.event);
         if last > beyond.min(self.cursor.events) {
             return false;
         }
@@ -244,8 +260,12 @@ impl Local {
             let header = control::header();
             header.divergence_thread.store(self.index, Relaxed);
             header.divergence_event.store(self.event(), Relaxed);
-            header.divergence_actual.store(doing.kind as u32 | (doing.op as u32) << 8, Relaxed);
-            header.divergence_site.store(crate::sites::number(self.slot.site.load(Relaxed)).0, Relaxed);
+            header
+                .divergence_actual
+                .store(doing.kind as u32 | (doing.op as u32) << 8, Relaxed);
+            header
+                .divergence_site
+                .store(crate::sites::number(self.slot.site.load(Relaxed)).0, Relaxed);
             header.divergence_object.store(doing.object, Relaxed);
             header.divergence_value.store(value, Relaxed);
             header.divergence_other_thread.store(other, Relaxed);

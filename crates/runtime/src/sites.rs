@@ -19,8 +19,13 @@ struct Object {
     base: AtomicU32,
 }
 
-static OBJECTS: [Object; OBJECTS_MAX] =
-    [const { Object { start: AtomicU64::new(0), stop: AtomicU64::new(0), base: AtomicU32::new(0) } }; OBJECTS_MAX];
+static OBJECTS: [Object; OBJECTS_MAX] = [const {
+    Object {
+        start: AtomicU64::new(0),
+        stop: AtomicU64::new(0),
+        base: AtomicU32::new(0),
+    }
+}; OBJECTS_MAX];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// The number of the site record at `address`; 0 if it is unknown.
@@ -46,7 +51,10 @@ pub unsafe extern "C" fn __refrain_register(start: *const u8, stop: *const u8, a
         return;
     }
     if abi_version != runtime_abi::ABI_VERSION {
-        crate::ending::die(b"an object of this program was built by another version of refrain; rebuild it", 0);
+        crate::ending::die(
+            b"an object of this program was built by another version of refrain; rebuild it",
+            0,
+        );
     }
     let count = COUNT.load(Relaxed) as usize;
     if count == OBJECTS_MAX || OBJECTS[..count].iter().any(|o| o.start.load(Relaxed) == start as u64) {
@@ -86,7 +94,11 @@ fn list_object(start: *const u8, stop: *const u8, base: u32) {
     let path = unsafe { core::ffi::CStr::from_ptr(info.dli_fname) }.to_bytes();
     let mut target = [0u8; 4096];
     // The loader knows the program itself only by the name it was called with.
-    let path = if path.first() == Some(&b'/') { path } else { sys::read_link(b"/proc/self/exe\0", &mut target) };
+    let path = if path.first() == Some(&b'/') {
+        path
+    } else {
+        sys::read_link(b"/proc/self/exe\0", &mut target)
+    };
     let mut line = Line::default();
     line.number(base as u64);
     line.text(b" ");
@@ -110,7 +122,10 @@ pub struct Line {
 
 impl Default for Line {
     fn default() -> Line {
-        Line { text: [0; 4352], length: 0 }
+        Line {
+            text: [0; 4352],
+            length: 0,
+        }
     }
 }
 

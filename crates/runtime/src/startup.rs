@@ -59,7 +59,10 @@ static CONSTRUCTOR: extern "C" fn() = {
 
 fn take_over() {
     if control::mode() == Mode::Record && !sys::register_barrier() {
-        ending::die(b"this kernel has no membarrier(PRIVATE_EXPEDITED), which recording needs", libc::ENOSYS);
+        ending::die(
+            b"this kernel has no membarrier(PRIVATE_EXPEDITED), which recording needs",
+            libc::ENOSYS,
+        );
     }
     reserve_shadow();
     heap::reserve();
@@ -68,7 +71,9 @@ fn take_over() {
     }
     let index = control::new_thread();
     assert!(index == 0, "the control file has been used before");
-    let Some(local) = Local::prepare(index) else { ending::die(b"cannot map memory for the main thread", libc::ENOMEM) };
+    let Some(local) = Local::prepare(index) else {
+        ending::die(b"cannot map memory for the main thread", libc::ENOMEM)
+    };
     if control::mode() == Mode::Record {
         local.log.create();
         copy_maps();
@@ -81,7 +86,10 @@ fn take_over() {
 fn reserve_shadow() {
     let reserve = |address: u64, bytes: u64| {
         if let Err(errno) = sys::map_at(address, bytes as usize, -1, 0, false) {
-            ending::die(b"cannot reserve address space for shadow memory (see vm.overcommit_memory, ulimit -v)", errno);
+            ending::die(
+                b"cannot reserve address space for shadow memory (see vm.overcommit_memory, ulimit -v)",
+                errno,
+            );
         }
     };
     reserve(HIDING_PAGES, HIDING_PAGES_BYTES);
@@ -97,7 +105,9 @@ fn reserve_shadow() {
 /// Which libraries the program has: the tool hashes them.
 fn copy_maps() {
     let mut buffer = [0; 4352];
-    let Ok(maps) = sys::open(b"/proc/self/maps\0", libc::O_RDONLY) else { return };
+    let Ok(maps) = sys::open(b"/proc/self/maps\0", libc::O_RDONLY) else {
+        return;
+    };
     let path = control::path_in_run(b"maps", &mut buffer);
     if let Ok(copy) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) {
         let mut block = [0u8; 4096];

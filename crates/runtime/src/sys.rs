@@ -20,22 +20,46 @@ pub const PROTECTION: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
 
 /// Maps `bytes` at `address`, replacing nothing; `file` < 0 means private, zero and not backed by swap until touched.
 pub fn map_at(address: u64, bytes: usize, file: i32, offset: u64, replace: bool) -> Result<(), i32> {
-    let placement = if replace { libc::MAP_FIXED } else { libc::MAP_FIXED_NOREPLACE };
-    let sharing = if file >= 0 { libc::MAP_SHARED } else { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE };
+    let placement = if replace {
+        libc::MAP_FIXED
+    } else {
+        libc::MAP_FIXED_NOREPLACE
+    };
+    let sharing = if file >= 0 {
+        libc::MAP_SHARED
+    } else {
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE
+    };
     // SAFETY: a fixed mapping inside a region that only this library uses (NOTE [Address space]).
     let got = unsafe {
         syscall(
             libc::SYS_mmap,
-            [address as usize, bytes, PROTECTION, (placement | sharing) as usize, file as usize, offset as usize],
+            [
+                address as usize,
+                bytes,
+                PROTECTION,
+                (placement | sharing) as usize,
+                file as usize,
+                offset as usize,
+            ],
         )
     };
-    if got == address as isize { Ok(()) } else { Err(if got < 0 { -got as i32 } else { libc::EEXIST }) }
+    if got == address as isize {
+        Ok(())
+    } else {
+        Err(if got < 0 { -got as i32 } else { libc::EEXIST })
+    }
 }
 
 /// Makes `[address, address + bytes)` inaccessible: a guard below a stack.
 pub fn forbid(address: u64, bytes: usize) {
     // SAFETY: callers pass pages of the arena that nothing uses.
-    unsafe { syscall(libc::SYS_mprotect, [address as usize, bytes, libc::PROT_NONE as usize, 0, 0, 0]) };
+    unsafe {
+        syscall(
+            libc::SYS_mprotect,
+            [address as usize, bytes, libc::PROT_NONE as usize, 0, 0, 0],
+        )
+    };
 }
 
 /// Opens the NUL-terminated `path`; returns the descriptor or the errno.
@@ -45,7 +69,14 @@ pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
     let got = unsafe {
         syscall(
             libc::SYS_openat,
-            [libc::AT_FDCWD as usize, path.as_ptr() as usize, (flags | libc::O_CLOEXEC) as usize, 0o644, 0, 0],
+            [
+                libc::AT_FDCWD as usize,
+                path.as_ptr() as usize,
+                (flags | libc::O_CLOEXEC) as usize,
+                0o644,
+                0,
+                0,
+            ],
         )
     };
     if got >= 0 { Ok(got as i32) } else { Err(-got as i32) }
@@ -66,7 +97,12 @@ pub fn allocate(file: i32, offset: u64, bytes: usize) -> Result<(), i32> {
 pub fn write_all(file: i32, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the kernel reads `bytes`, which is valid memory.
-        let got = unsafe { syscall(libc::SYS_write, [file as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+        let got = unsafe {
+            syscall(
+                libc::SYS_write,
+                [file as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0],
+            )
+        };
         match got {
             n if n > 0 => bytes = &bytes[n as usize..],
             n if n == -libc::EINTR as isize => {}
@@ -77,7 +113,12 @@ pub fn write_all(file: i32, mut bytes: &[u8]) {
 
 pub fn read(file: i32, buffer: &mut [u8]) -> isize {
     // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
-    unsafe { syscall(libc::SYS_read, [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) }
+    unsafe {
+        syscall(
+            libc::SYS_read,
+            [file as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0],
+        )
+    }
 }
 
 /// Where the symbolic link `path` leads; empty if it is none.
@@ -87,7 +128,14 @@ pub fn read_link<'a>(path: &[u8], buffer: &'a mut [u8]) -> &'a [u8] {
     let got = unsafe {
         syscall(
             libc::SYS_readlinkat,
-            [libc::AT_FDCWD as usize, path.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0],
+            [
+                libc::AT_FDCWD as usize,
+                path.as_ptr() as usize,
+                buffer.as_mut_ptr() as usize,
+                buffer.len(),
+                0,
+                0,
+            ],
         )
     };
     &buffer[..got.max(0) as usize]
@@ -114,7 +162,12 @@ const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 
 pub fn register_barrier() -> bool {
     // SAFETY: membarrier touches no memory of ours.
-    unsafe { syscall(libc::SYS_membarrier, [MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0]) == 0 }
+    unsafe {
+        syscall(
+            libc::SYS_membarrier,
+            [MEMBARRIER_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0],
+        ) == 0
+    }
 }
 
 /// Every other thread of the process passes a full memory barrier before this returns.
@@ -139,7 +192,7 @@ impl Backoff {
         self.rounds = self.rounds.saturating_add(1);
         match self.rounds {
             0..=Self::SPINS => core::hint::spin_loop(),
-            ..=Self::YIELDS => yield_now(),
+            rounds if rounds <= Self::YIELDS => yield_now(),
             _ => sleep_ns(Self::SLEEP_NS),
         }
     }

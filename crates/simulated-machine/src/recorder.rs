@@ -143,13 +143,7 @@ impl Recorder {
             self.log(me, record);
         }
         let point = self.point_after(me);
-        self.users.insert(
-            object,
-            User {
-                point,
-                wrote: true,
-            },
-        );
+        self.users.insert(object, User { point, wrote: true });
     }
 
     pub(crate) fn spawn(&mut self, me: usize, child: u32) {
@@ -292,13 +286,7 @@ impl Recorder {
         self.words.insert(chunk, Word::Split);
         if let Some(point) = user {
             for cell in (chunk..chunk + CHUNK_BYTES).step_by(CELL_BYTES as usize) {
-                self.users.insert(
-                    cell,
-                    User {
-                        point,
-                        wrote: true,
-                    },
-                );
+                self.users.insert(cell, User { point, wrote: true });
             }
         }
     }

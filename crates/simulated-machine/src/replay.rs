@@ -150,7 +150,9 @@ impl<'a> Replay<'a> {
         let mut read = None;
         let gates = &self.schedule.threads[thread].gates;
         let first = gates.partition_point(|gate| gate.record.event < event);
-        let acquires = gates.get(first).is_some_and(|g| g.record.event == event && is_acquisition(g.record.kind));
+        let acquires = gates
+            .get(first)
+            .is_some_and(|g| g.record.event == event && is_acquisition(g.record.kind));
         if acquires {
             // Nothing happens to memory.
         } else if event == 0 {

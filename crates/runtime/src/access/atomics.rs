@@ -59,7 +59,11 @@ impl Local {
 /// The calling thread, if atomics are observed in it.
 #[inline]
 fn observed() -> Option<&'static mut Local> {
-    if control::observes_sync() { Local::current() } else { None }
+    if control::observes_sync() {
+        Local::current()
+    } else {
+        None
+    }
 }
 
 /// Operations of `__refrain_atomic_rmw*`, numbered as in the instrumentor's `abi.h`.
@@ -74,8 +78,20 @@ fn combine(operation: u32, bits: u32, old: u64, operand: u64) -> u64 {
         4 => !(old & operand),
         5 => old | operand,
         6 => old ^ operand,
-        7 => if signed(old) > signed(operand) { old } else { operand },
-        8 => if signed(old) < signed(operand) { old } else { operand },
+        7 => {
+            if signed(old) > signed(operand) {
+                old
+            } else {
+                operand
+            }
+        }
+        8 => {
+            if signed(old) < signed(operand) {
+                old
+            } else {
+                operand
+            }
+        }
         9 => old.max(operand),
         10 => old.min(operand),
         _ => unreachable!("atomic operation {operation}"),

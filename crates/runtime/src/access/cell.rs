@@ -87,7 +87,11 @@ pub fn try_lock_chunk(chunk: u64) -> Option<[u64; CHUNK_CELLS]> {
         let word = cell_word(chunk + i as u64 * CELL_BYTES);
         held[i] = word.load(Relaxed);
         // Acquire: pairs with the Release in `unlock`.
-        if held[i] & LOCKED != 0 || word.compare_exchange(held[i], held[i] | LOCKED, Acquire, Relaxed).is_err() {
+        if held[i] & LOCKED != 0
+            || word
+                .compare_exchange(held[i], held[i] | LOCKED, Acquire, Relaxed)
+                .is_err()
+        {
             for (j, seen) in held.iter().enumerate().take(i) {
                 unlock_unused(cell_word(chunk + j as u64 * CELL_BYTES), *seen);
             }
@@ -132,7 +136,11 @@ pub fn lock(word: &AtomicU64) -> u64 {
     loop {
         let seen = word.load(Relaxed);
         // Acquire: pairs with the Release in `unlock`.
-        if seen & LOCKED == 0 && word.compare_exchange_weak(seen, seen | LOCKED, Acquire, Relaxed).is_ok() {
+        if seen & LOCKED == 0
+            && word
+                .compare_exchange_weak(seen, seen | LOCKED, Acquire, Relaxed)
+                .is_ok()
+        {
             return seen;
         }
         backoff.wait();
@@ -144,7 +152,10 @@ pub fn lock(word: &AtomicU64) -> u64 {
 pub fn previous(seen: u64, me: u32) -> Option<Point> {
     let thread = (seen >> THREAD_SHIFT & THREAD) as u32;
     let count = seen & COUNT;
-    (count != 0 && thread != me).then_some(Point { thread: ThreadIndex(thread), count })
+    (count != 0 && thread != me).then_some(Point {
+        thread: ThreadIndex(thread),
+        count,
+    })
 }
 
 #[inline]
@@ -162,7 +173,9 @@ fn hiding(address: u64) -> &'static AtomicU8 {
 /// is recorded already.
 #[inline]
 pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64) {
-    let Some(user) = previous(seen, local.index) else { return };
+    let Some(user) = previous(seen, local.index) else {
+        return;
+    };
     let known = local.knows(user);
     let hiding = hiding(address);
     // Relaxed: a page's first change of hands that could go without a record has one, which says that later ones may

@@ -75,8 +75,7 @@ pub fn close_window(slot: &ThreadSlot) {
 #[inline]
 pub fn allows(slot: &ThreadSlot, address: u64, intent: Intent) -> bool {
     let word = word(address).load(Relaxed);
-    word == slot.exclusive.load(Relaxed)
-        || (intent == Intent::Read && word.wrapping_sub(1) < slot.seen.load(Relaxed))
+    word == slot.exclusive.load(Relaxed) || (intent == Intent::Read && word.wrapping_sub(1) < slot.seen.load(Relaxed))
 }
 
 #[inline]
@@ -98,7 +97,10 @@ impl Local {
             match seen {
                 SPLIT | SPLIT_FOR_GOOD => return Right::Cells,
                 0 => {
-                    if word(address).compare_exchange(0, exclusive_word(self.index), Acquire, Relaxed).is_err() {
+                    if word(address)
+                        .compare_exchange(0, exclusive_word(self.index), Acquire, Relaxed)
+                        .is_err()
+                    {
                         backoff.wait();
                     }
                 }
@@ -212,7 +214,9 @@ impl Local {
 
     /// Completes the moves of a batch. Nobody waits for anybody while it holds a mark, except for windows to close.
     fn finish_batch(&mut self, batch: &mut Batch, intent: Intent) {
-        let Some((first, _)) = batch.chunks().first().copied() else { return };
+        let Some((first, _)) = batch.chunks().first().copied() else {
+            return;
+        };
         let mut oldest = u64::MAX;
         for (_, seen) in batch.chunks() {
             if seen & EXCLUSIVE == 0 {
@@ -242,7 +246,11 @@ impl Local {
             epoch = self.log_batch(first, intent, &owners[..count]);
         }
         for (chunk, _) in batch.chunks() {
-            let new = if intent == Intent::Read { epoch } else { exclusive_word(self.index) };
+            let new = if intent == Intent::Read {
+                epoch
+            } else {
+                exclusive_word(self.index)
+            };
             word(*chunk).store(new, Release);
         }
         batch.count = 0;
@@ -260,14 +268,19 @@ impl Local {
 
     fn begin_move(&self, address: u64, from: u64) -> bool {
         // AcqRel through the locked instruction: the store is visible before the membarrier that follows.
-        word(address).compare_exchange(from, MOVING | self.index as u64, Acquire, Relaxed).is_ok()
+        word(address)
+            .compare_exchange(from, MOVING | self.index as u64, Acquire, Relaxed)
+            .is_ok()
     }
 
     fn move_from_owner(&mut self, address: u64, seen: u64, intent: Intent) -> Option<Right> {
         if !self.begin_move(address, seen) {
             return None;
         }
-        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address, &self.move_time);
+        let Heat {
+            page_is_hot,
+            chunk_is_hot,
+        } = Heat::after_move(address, &self.move_time);
         if page_is_hot || chunk_is_hot {
             let page = address / CHUNK_BYTES / PAGE_CHUNKS * PAGE_CHUNKS * CHUNK_BYTES;
             let mut along = 0u64;
@@ -311,7 +324,10 @@ impl Local {
         let ahead = self.ahead.next(address / CHUNK_BYTES);
         let along = self.take_along(address, epoch, ahead - 1);
         self.log_take_from_readers(address, epoch);
-        let Heat { page_is_hot, chunk_is_hot } = Heat::after_move(address, &self.move_time);
+        let Heat {
+            page_is_hot,
+            chunk_is_hot,
+        } = Heat::after_move(address, &self.move_time);
         if page_is_hot || chunk_is_hot {
             for i in 0..=along {
                 finish_split(address + i * CHUNK_BYTES, Some(self.point()));
@@ -330,7 +346,10 @@ impl Local {
     fn take_along(&self, address: u64, seen: u64, most: u64) -> u64 {
         // Within one page of shadow words, which is mapped since the first word is.
         let most = most.min(511 - address / CHUNK_BYTES % 512);
-        (1..=most).find(|i| !self.begin_move(address + i * CHUNK_BYTES, seen)).unwrap_or(most + 1) - 1
+        (1..=most)
+            .find(|i| !self.begin_move(address + i * CHUNK_BYTES, seen))
+            .unwrap_or(most + 1)
+            - 1
     }
 
     fn log_take(&mut self, address: u64, sources: &[Point]) {
@@ -349,7 +368,10 @@ impl Local {
                 wait_for_window(slot);
             });
         }
-        Point { thread: ThreadIndex((seen & !EXCLUSIVE) as u32), count: slot.count.load(Acquire) }
+        Point {
+            thread: ThreadIndex((seen & !EXCLUSIVE) as u32),
+            count: slot.count.load(Acquire),
+        }
     }
 
     /// Every thread that may have read under `epoch`, with what it has completed.
@@ -368,7 +390,10 @@ impl Local {
                 continue;
             }
             wait_for_window(slot);
-            sources[count] = Point { thread: ThreadIndex(thread), count: slot.count.load(Acquire) };
+            sources[count] = Point {
+                thread: ThreadIndex(thread),
+                count: slot.count.load(Acquire),
+            };
             count += 1;
             if count == sources.len() {
                 self.log_take(address, &sources);
@@ -448,7 +473,10 @@ struct Batch {
 
 impl Batch {
     fn new() -> Batch {
-        Batch { chunks: [(0, 0); 64], count: 0 }
+        Batch {
+            chunks: [(0, 0); 64],
+            count: 0,
+        }
     }
 
     fn is_full(&self) -> bool {

@@ -47,8 +47,15 @@ struct Held {
 
 impl LoopCells {
     pub const fn new() -> LoopCells {
-        const NONE: Held = Held { chunk: 0, writes: false, words: [0; cell::CHUNK_CELLS] };
-        LoopCells { chunks: [NONE; SPLIT_CHUNKS_MAX], count: 0 }
+        const NONE: Held = Held {
+            chunk: 0,
+            writes: false,
+            words: [0; cell::CHUNK_CELLS],
+        };
+        LoopCells {
+            chunks: [NONE; SPLIT_CHUNKS_MAX],
+            count: 0,
+        }
     }
 
     /// Locks the cells of a split chunk. False: somebody else has one of them, or there is no room.
@@ -61,7 +68,9 @@ impl LoopCells {
             return false;
         }
         // Not waiting: the ranges of a loop come in any order, and two loops could wait for each other.
-        let Some(words) = cell::try_lock_chunk(chunk) else { return false };
+        let Some(words) = cell::try_lock_chunk(chunk) else {
+            return false;
+        };
         if !chunk::is_split(chunk) {
             cell::unlock_chunk(chunk, &words);
             return false;
@@ -100,7 +109,11 @@ impl Local {
     fn log_loop(&mut self) {
         for i in 0..self.loop_cells.count {
             let Held { chunk, writes, words } = self.loop_cells.chunks[i];
-            let flags = if writes { Access::READS | Access::WRITES } else { Access::READS };
+            let flags = if writes {
+                Access::READS | Access::WRITES
+            } else {
+                Access::READS
+            };
             for (cell, seen) in words.iter().enumerate() {
                 cell::log_run(self, chunk + cell as u64 * CELL_BYTES, *seen, flags, 0);
             }
@@ -112,7 +125,12 @@ impl Local {
         for i in 0..self.loop_cells.count {
             let Held { chunk, writes, words } = self.loop_cells.chunks[i];
             for (cell, seen) in words.iter().enumerate() {
-                cell::unlock_at(cell::cell_word(chunk + cell as u64 * CELL_BYTES), *seen, self.point(), writes);
+                cell::unlock_at(
+                    cell::cell_word(chunk + cell as u64 * CELL_BYTES),
+                    *seen,
+                    self.point(),
+                    writes,
+                );
             }
         }
         self.loop_cells.count = 0;
@@ -142,7 +160,10 @@ pub unsafe extern "C" fn __refrain_loop_enter(ranges: *const Range, count: u64, 
             local.log_loop();
             return 1;
         }
-        if !ranges.iter().all(|range| local.acquire_range(range.start, range.end, range.intent())) {
+        if !ranges
+            .iter()
+            .all(|range| local.acquire_range(range.start, range.end, range.intent()))
+        {
             return 0;
         }
     }

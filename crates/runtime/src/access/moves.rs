@@ -42,7 +42,10 @@ impl Heat {
         let patient = !busy.is_too_much();
         let moves = count_move(&CHUNK_MOVES, chunk, patient);
         let page_is_hot = moves > 1 && count_move(&PAGE_MOVES, chunk / PAGE_CHUNKS, patient) > PAGE_MOVES_BEFORE_SPLIT;
-        Heat { page_is_hot, chunk_is_hot: moves > CHUNK_MOVES_BEFORE_SPLIT }
+        Heat {
+            page_is_hot,
+            chunk_is_hot: moves > CHUNK_MOVES_BEFORE_SPLIT,
+        }
     }
 }
 
@@ -90,7 +93,10 @@ pub struct MoveTime {
 
 impl MoveTime {
     pub fn new() -> MoveTime {
-        MoveTime { since: cycles(), moving: 0 }
+        MoveTime {
+            since: cycles(),
+            moving: 0,
+        }
     }
 
     pub fn measure<R>(time: &mut MoveTime, action: impl FnOnce() -> R) -> R {
@@ -118,7 +124,11 @@ impl Ahead {
     }
 
     pub fn next(&mut self, chunk: u64) -> u64 {
-        self.most = if chunk == self.expected { (self.most * 2).min(AHEAD_WRITTEN) } else { 1 };
+        self.most = if chunk == self.expected {
+            (self.most * 2).min(AHEAD_WRITTEN)
+        } else {
+            1
+        };
         self.most
     }
 

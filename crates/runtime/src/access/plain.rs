@@ -54,7 +54,7 @@ impl Local {
             }
             if chunk::is_split(address) || self.acquire_chunk(address, intent) == Right::Cells {
                 // Now and then: has nobody else used this chunk for a while?
-                if self.event() % 8 == 0 && moves::continues_streak(address, self.index) {
+                if self.event().is_multiple_of(8) && moves::continues_streak(address, self.index) {
                     self.merge_chunk(address);
                 }
                 match self.perform_in_split_chunk(address, bytes, reach, access, check) {
@@ -126,7 +126,11 @@ impl Local {
     /// Replay: the gate, then the access; its value is compared if the recording has a check for it.
     #[inline]
     fn perform_again<R>(&mut self, access: impl FnOnce() -> R, check: impl FnOnce(&R) -> i64) -> R {
-        let gate = if self.event() >= self.slot.gate.load(Relaxed) { self.pass_gate(PLAIN) } else { None };
+        let gate = if self.event() >= self.slot.gate.load(Relaxed) {
+            self.pass_gate(PLAIN)
+        } else {
+            None
+        };
         let result = access();
         if let Some(gate) = gate
             && gate.kind == Kind::Run as u8
@@ -173,7 +177,12 @@ impl Local {
         let end = address + bytes;
         let count = (end - first).div_ceil(CELL_BYTES) as usize;
         assert!(count <= CELLS_MAX, "an access of {bytes} bytes is too large");
-        let mut held = HeldCells { address, end, count, words: [None; CELLS_MAX] };
+        let mut held = HeldCells {
+            address,
+            end,
+            count,
+            words: [None; CELLS_MAX],
+        };
         for i in 0..count {
             held.words[i] = contended(held.cell(i)).then(|| cell::lock(cell::cell_word(held.cell(i))));
         }
@@ -207,7 +216,10 @@ impl HeldCells {
     }
 
     fn locked(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.words[..self.count].iter().enumerate().filter_map(|(i, seen)| seen.map(|seen| (i, seen)))
+        self.words[..self.count]
+            .iter()
+            .enumerate()
+            .filter_map(|(i, seen)| seen.map(|seen| (i, seen)))
     }
 
     /// Are exactly the right cells locked?

@@ -26,7 +26,9 @@ fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
         if offset == bytes {
             return None;
         }
-        let piece = (bytes - offset).min(to_chunk_end(one + offset)).min(to_chunk_end(other + offset));
+        let piece = (bytes - offset)
+            .min(to_chunk_end(one + offset))
+            .min(to_chunk_end(other + offset));
         offset += piece;
         Some((offset - piece, piece))
     })
@@ -71,7 +73,10 @@ impl Local {
             return;
         }
         let events = 2 * pieces(target, source, length).count() as u64;
-        if self.try_window(&[(target, length, Intent::Write), (source, length, Intent::Read)], events) {
+        if self.try_window(
+            &[(target, length, Intent::Write), (source, length, Intent::Read)],
+            events,
+        ) {
             // SAFETY: the caller's promise.
             unsafe { core::ptr::copy(from, to, bytes) };
             return self.leave_window(events);
@@ -79,17 +84,23 @@ impl Local {
         let mut copy_piece = |(offset, piece): (u64, u64)| {
             let mut buffer = [0u8; CHUNK_BYTES as usize];
             // SAFETY: within the ranges of the call; a piece is at most a chunk.
-            let load = || unsafe { core::ptr::copy_nonoverlapping(from.add(offset as usize), buffer.as_mut_ptr(), piece as usize) };
+            let load = || unsafe {
+                core::ptr::copy_nonoverlapping(from.add(offset as usize), buffer.as_mut_ptr(), piece as usize)
+            };
             self.perform(source + offset, piece, Reach::Reads, load, |_| 0);
             // SAFETY: as above.
-            let store = || unsafe { core::ptr::copy_nonoverlapping(buffer.as_ptr(), to.add(offset as usize), piece as usize) };
+            let store =
+                || unsafe { core::ptr::copy_nonoverlapping(buffer.as_ptr(), to.add(offset as usize), piece as usize) };
             self.perform(target + offset, piece, Reach::Writes, store, |_| 0);
         };
         if target > source && target < source + length {
             // Overlapping upwards: from the end. The pieces, last first, without a list of them.
             let mut left = length;
             while left > 0 {
-                let (last_one, last_other) = ((target + left - 1) % CHUNK_BYTES + 1, (source + left - 1) % CHUNK_BYTES + 1);
+                let (last_one, last_other) = (
+                    (target + left - 1) % CHUNK_BYTES + 1,
+                    (source + left - 1) % CHUNK_BYTES + 1,
+                );
                 let piece = left.min(last_one).min(last_other);
                 copy_piece((left - piece, piece));
                 left -= piece;

@@ -17,7 +17,12 @@ struct Bytes {
 
 impl Bytes {
     fn new(start: *const c_void) -> Bytes {
-        Bytes { next: start as u64, buffer: [0; CHUNK_BYTES as usize], at: 0, filled: 0 }
+        Bytes {
+            next: start as u64,
+            buffer: [0; CHUNK_BYTES as usize],
+            at: 0,
+            filled: 0,
+        }
     }
 
     /// The next byte.

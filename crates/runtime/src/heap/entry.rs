@@ -12,7 +12,11 @@ use core::ffi::c_void;
 /// The calling thread's heap is ours; otherwise libc's allocator serves.
 fn ours() -> Option<&'static mut Local> {
     startup::ensure();
-    if control::mode() == Mode::Off { None } else { Local::current() }
+    if control::mode() == Mode::Off {
+        None
+    } else {
+        Local::current()
+    }
 }
 
 fn out_of_memory() -> *mut c_void {
@@ -22,7 +26,11 @@ fn out_of_memory() -> *mut c_void {
 }
 
 fn pointer(block: u64) -> *mut c_void {
-    if block == 0 { out_of_memory() } else { block as *mut c_void }
+    if block == 0 {
+        out_of_memory()
+    } else {
+        block as *mut c_void
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -40,7 +48,9 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
         // SAFETY: libc's own contract.
         return unsafe { real::calloc(count, bytes) };
     };
-    let Some(total) = count.checked_mul(bytes) else { return out_of_memory() };
+    let Some(total) = count.checked_mul(bytes) else {
+        return out_of_memory();
+    };
     let block = pointer(local.allocate(total as u64));
     if !block.is_null() {
         // SAFETY: a new block of at least `total` bytes. A recorded write: somebody may still use its former life.
@@ -97,7 +107,9 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_voi
         // SAFETY: both blocks have at least that many bytes, and the new one is nobody else's. Recorded, as in `calloc`.
         unsafe {
             match Local::current() {
-                Some(local) if control::observes_memory() && !local.inside_event => local.copy(new.cast(), block.cast(), bytes),
+                Some(local) if control::observes_memory() && !local.inside_event => {
+                    local.copy(new.cast(), block.cast(), bytes)
+                }
                 _ => core::ptr::copy_nonoverlapping(block.cast::<u8>(), new.cast::<u8>(), bytes),
             }
             free(block);
@@ -133,7 +145,9 @@ pub extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
     if alignment == 16 {
         return pointer(local.allocate(bytes as u64));
     }
-    let Some(total) = (bytes as u64).checked_add(alignment + class::HEADER) else { return out_of_memory() };
+    let Some(total) = (bytes as u64).checked_add(alignment + class::HEADER) else {
+        return out_of_memory();
+    };
     let block = local.allocate(total);
     if block == 0 {
         return out_of_memory();
@@ -197,7 +211,14 @@ pub unsafe extern "C" fn mmap(
     // SAFETY: the caller's promise; a fixed place is one that `place_mapping` gave to nobody else.
     unsafe {
         match placed {
-            Some(place) => real::mmap(place as *mut c_void, bytes, protection, flags | libc::MAP_FIXED, file, offset),
+            Some(place) => real::mmap(
+                place as *mut c_void,
+                bytes,
+                protection,
+                flags | libc::MAP_FIXED,
+                file,
+                offset,
+            ),
             None => real::mmap(address, bytes, protection, flags, file, offset),
         }
     }

@@ -47,7 +47,10 @@ pub struct ThreadHeap {
 /// Maps the common space; zones are mapped with their threads.
 pub fn reserve() {
     if let Err(errno) = sys::map_at(COMMON, (ARENA + ARENA_BYTES - COMMON) as usize, -1, 0, false) {
-        crate::ending::die(b"cannot reserve address space for the heap (see vm.overcommit_memory, ulimit -v)", errno);
+        crate::ending::die(
+            b"cannot reserve address space for the heap (see vm.overcommit_memory, ulimit -v)",
+            errno,
+        );
     }
 }
 
@@ -80,8 +83,18 @@ impl ThreadHeap {
     pub fn new(thread: u32) -> ThreadHeap {
         let start = ARENA + thread as u64 * ZONE_BYTES;
         let mapped = (thread as u64) < ZONES && sys::map_at(start, ZONE_BYTES as usize, -1, 0, false).is_ok();
-        let (next, end) = if mapped { (start, start + ZONE_HEAP_BYTES) } else { (0, 0) };
-        ThreadHeap { next, end, carved: 0, lists: [0; class::CLASSES], blocks: [0; class::CLASSES] }
+        let (next, end) = if mapped {
+            (start, start + ZONE_HEAP_BYTES)
+        } else {
+            (0, 0)
+        };
+        ThreadHeap {
+            next,
+            end,
+            carved: 0,
+            lists: [0; class::CLASSES],
+            blocks: [0; class::CLASSES],
+        }
     }
 
     fn pop(&mut self, class: u32) -> Option<u64> {
@@ -123,7 +136,8 @@ impl Local {
         let whole = class::bytes(class) + class::HEADER;
         // Inside an event there are no others, such as asking the pool.
         let look = self.heap.carved >= CARVED_BEFORE_LOOKING && !self.inside_event;
-        if !look && whole <= ZONE_BLOCK_MAX
+        if !look
+            && whole <= ZONE_BLOCK_MAX
             && let Some(start) = self.heap.carve(whole)
         {
             return finish(start, class);
@@ -135,7 +149,11 @@ impl Local {
     #[cold]
     fn allocate_from_pool(&mut self, class: u32, whole: u64) -> u64 {
         self.heap.carved = 0;
-        let from_zone = if whole <= ZONE_BLOCK_MAX { self.heap.carve(whole) } else { None };
+        let from_zone = if whole <= ZONE_BLOCK_MAX {
+            self.heap.carve(whole)
+        } else {
+            None
+        };
         let found = self.pool_operation(class, |heap| {
             let list = POOL[class as usize].swap(0, Relaxed);
             if list != 0 {
@@ -196,7 +214,9 @@ impl Local {
         if control::observes_sync() && !self.inside_event {
             // One object for all classes: they share the common space.
             let _ = class;
-            self.exclusively(Op::HeapPool, &COMMON_NEXT as *const AtomicU64 as u64, |local| action(&mut local.heap))
+            self.exclusively(Op::HeapPool, &COMMON_NEXT as *const AtomicU64 as u64, |local| {
+                action(&mut local.heap)
+            })
         } else {
             static LOCK: AtomicU64 = AtomicU64::new(0);
             let word = crate::access::cell::lock(&LOCK);
@@ -221,7 +241,10 @@ const MARK: u64 = 0x5e7a_1200_0000_0000;
 pub fn class_of(block: u64) -> u32 {
     let word = read(block - 8);
     if word & !0xffff != MARK || (word & 0xffff) as usize >= class::CLASSES {
-        crate::ending::die(b"free or realloc of something malloc did not return (or its header was overwritten)", 0);
+        crate::ending::die(
+            b"free or realloc of something malloc did not return (or its header was overwritten)",
+            0,
+        );
     }
     (word & 0xffff) as u32
 }
@@ -236,7 +259,11 @@ const ALIGNED: u64 = 0x5e7a_a100_0000_0000;
 /// The block that `address` belongs to: itself, unless `mark_aligned` says otherwise.
 pub fn whole_block(address: u64) -> u64 {
     let word = read(address - 8);
-    if word >> 40 == ALIGNED >> 40 { address - (word & 0xff_ffff_ffff) } else { address }
+    if word >> 40 == ALIGNED >> 40 {
+        address - (word & 0xff_ffff_ffff)
+    } else {
+        address
+    }
 }
 
 pub fn is_ours(address: u64) -> bool {

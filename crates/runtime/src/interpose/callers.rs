@@ -19,7 +19,12 @@ struct Range {
     end: AtomicU64,
 }
 
-static RANGES: [Range; RANGES_MAX] = [const { Range { start: AtomicU64::new(0), end: AtomicU64::new(0) } }; RANGES_MAX];
+static RANGES: [Range; RANGES_MAX] = [const {
+    Range {
+        start: AtomicU64::new(0),
+        end: AtomicU64::new(0),
+    }
+}; RANGES_MAX];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Does `caller`, a return address, lie in such a library?
@@ -27,7 +32,9 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 pub fn is_foreign(caller: u64) -> bool {
     // Acquire: pairs with the Release in `find`.
     let count = COUNT.load(Acquire);
-    RANGES[..count].iter().any(|r| (r.start.load(Relaxed)..r.end.load(Relaxed)).contains(&caller))
+    RANGES[..count]
+        .iter()
+        .any(|r| (r.start.load(Relaxed)..r.end.load(Relaxed)).contains(&caller))
 }
 
 /// Finds where they are loaded.
@@ -37,7 +44,10 @@ pub fn find() {
         unsafe {
             let info = &*info;
             let name = core::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
-            if !FOREIGN.iter().any(|part| name.windows(part.len()).any(|window| window == *part)) {
+            if !FOREIGN
+                .iter()
+                .any(|part| name.windows(part.len()).any(|window| window == *part))
+            {
                 return 0;
             }
             for header in core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) {

@@ -3,6 +3,7 @@ use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::Holding;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::release;
@@ -52,7 +53,12 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
         }
     }
     let mut objects = [object, mutex];
-    let mut frame = Cleanup { routine: cancelled, argument: core::ptr::null_mut(), cancel_type: 0, previous: core::ptr::null_mut() };
+    let mut frame = Cleanup {
+        routine: cancelled,
+        argument: core::ptr::null_mut(),
+        cancel_type: 0,
+        previous: core::ptr::null_mut(),
+    };
     // SAFETY: pushed and popped in this frame; libc unlinks it itself when it unwinds.
     unsafe {
         _pthread_cleanup_push(&mut frame, cancelled, (&raw mut objects).cast());
@@ -130,7 +136,9 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real
             unsafe { real::pthread_mutex_unlock(mutex) };
             local.complete();
             // SAFETY: cancelled waits hold the mutex again while they unwind.
-            replay_cancellation(local, condition as u64, || unsafe { _ = real::pthread_mutex_lock(mutex) });
+            replay_cancellation(local, condition as u64, || unsafe {
+                _ = real::pthread_mutex_lock(mutex)
+            });
             let result = match local.begin(Op::CondWake, condition as u64) {
                 Turn::Replay(value) => value as c_int,
                 Turn::Record => 0,
@@ -161,10 +169,13 @@ pub unsafe extern "C-unwind" fn wait_forever(
     // SAFETY: the program's own call, with its arguments.
     unsafe {
         let real = || real::pthread_cond_wait(condition, mutex);
-        if is_foreign(caller) { real() } else { wait(condition, mutex, real) }
+        if is_foreign(caller) {
+            real()
+        } else {
+            wait(condition, mutex, real)
+        }
     }
 }
-
 
 /// # Safety
 /// As for libc's pthread_cond_timedwait.
@@ -177,10 +188,13 @@ pub unsafe extern "C-unwind" fn wait_until(
     // SAFETY: the program's own call, with its arguments.
     unsafe {
         let real = || real::pthread_cond_timedwait(condition, mutex, until);
-        if is_foreign(caller) { real() } else { wait(condition, mutex, real) }
+        if is_foreign(caller) {
+            real()
+        } else {
+            wait(condition, mutex, real)
+        }
     }
 }
-
 
 /// # Safety
 /// As for libc's function of that name.
@@ -192,7 +206,11 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: the program's own call, with its arguments.
-    unsafe { wait(condition, mutex, || real::pthread_cond_clockwait(condition, mutex, clock, until)) }
+    unsafe {
+        wait(condition, mutex, || {
+            real::pthread_cond_clockwait(condition, mutex, clock, until)
+        })
+    }
 }
 
 /// Nobody really waits in replay, so nobody has to be woken.
@@ -200,21 +218,27 @@ fn wake(op: Op, condition: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_
     if is_foreign(caller) {
         return real();
     }
-    release(op, condition, || if control::mode() == Mode::Replay { 0 } else { real() })
+    release(op, condition, Holding::Shared, || {
+        if control::mode() == Mode::Replay { 0 } else { real() }
+    })
 }
 
 /// # Safety
 /// As for libc's pthread_cond_signal.
 pub unsafe extern "C-unwind" fn wake_one(condition: *mut pthread_cond_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
-    wake(Op::CondSignal, condition as u64, caller, || unsafe { real::pthread_cond_signal(condition) })
+    wake(Op::CondSignal, condition as u64, caller, || unsafe {
+        real::pthread_cond_signal(condition)
+    })
 }
 
 /// # Safety
 /// As for libc's pthread_cond_broadcast.
 pub unsafe extern "C-unwind" fn wake_all(condition: *mut pthread_cond_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
-    wake(Op::CondBroadcast, condition as u64, caller, || unsafe { real::pthread_cond_broadcast(condition) })
+    wake(Op::CondBroadcast, condition as u64, caller, || unsafe {
+        real::pthread_cond_broadcast(condition)
+    })
 }
 
 with_caller! {

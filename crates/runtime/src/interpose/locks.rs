@@ -1,4 +1,5 @@
 //! Mutexes, read-write locks, spin locks.
+use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
@@ -19,7 +20,7 @@ macro_rules! locks {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(lock: *mut $type $(, $extra: $extra_type)*) -> c_int {
             // SAFETY: the program's own call, with its arguments.
-            unsafe { acquire(Op::$op, lock as u64, || real::$name(lock $(, $extra)*), || real::$again(lock)) }
+            unsafe { acquire(Op::$op, lock as u64, Holding::Shared, || real::$name(lock $(, $extra)*), || real::$again(lock)) }
         }
     )*};
 }
@@ -29,7 +30,11 @@ macro_rules! locks {
 pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
-    if is_foreign(caller) { real() } else { acquire(Op::MutexLock, mutex as u64, real, real) }
+    if is_foreign(caller) {
+        real()
+    } else {
+        acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real)
+    }
 }
 
 /// # Safety
@@ -39,7 +44,11 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
     let real = || unsafe { real::pthread_mutex_trylock(mutex) };
     // SAFETY: as above; in replay, one that succeeded may wait a moment.
     let again = || unsafe { real::pthread_mutex_lock(mutex) };
-    if is_foreign(caller) { real() } else { acquire(Op::MutexTryLock, mutex as u64, real, again) }
+    if is_foreign(caller) {
+        real()
+    } else {
+        acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again)
+    }
 }
 
 /// # Safety
@@ -47,7 +56,11 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
 pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
-    if is_foreign(caller) { real() } else { release(Op::MutexUnlock, mutex as u64, real) }
+    if is_foreign(caller) {
+        real()
+    } else {
+        release(Op::MutexUnlock, mutex as u64, Holding::Alone, real)
+    }
 }
 
 with_caller! {
@@ -84,7 +97,7 @@ macro_rules! unlocks {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(lock: *mut $type) -> c_int {
             // SAFETY: the program's own call, with its argument.
-            unsafe { release(Op::$op, lock as u64, || real::$name(lock)) }
+            unsafe { release(Op::$op, lock as u64, Holding::Shared, || real::$name(lock)) }
         }
     )*};
 }

@@ -5,8 +5,8 @@
 //! order of uses of an object is one that really allowed each of them to go on. In replay the gate comes first; what
 //! would block then does not (a lock is free when its turn comes) or is left out (nobody has to be signalled).
 mod barriers;
-mod callers;
 mod c11;
+mod callers;
 mod conditions;
 mod locks;
 mod once;
@@ -24,20 +24,39 @@ use crate::ghost::observed;
 use core::ffi::c_int;
 use run_model::Op;
 
+/// Who else may use an object while one thread has it?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holding {
+    Alone,
+    Shared,
+}
+
 /// An acquiring operation that returns an errno. `again` is what replay does when the recorded one succeeded.
 #[inline]
-fn acquire(op: Op, object: u64, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
+fn acquire(
+    op: Op,
+    object: u64,
+    holding: Holding,
+    real: impl FnOnce() -> c_int,
+    again: impl FnOnce() -> c_int,
+) -> c_int {
     let Some(local) = observed() else { return real() };
     match local.begin(op, object) {
         Turn::Record => {
             let result = real();
             match result {
                 // Not acquired: only the result is of interest, not the order.
-                libc::EBUSY | libc::ETIMEDOUT | libc::EDEADLK | libc::EAGAIN | libc::EINVAL | libc::EPERM
+                libc::EBUSY
+                | libc::ETIMEDOUT
+                | libc::EDEADLK
+                | libc::EAGAIN
+                | libc::EINVAL
+                | libc::EPERM
                 | libc::ENOTRECOVERABLE => {
                     local.record_sync(op, object, result as i64, &[]);
                     local.complete();
                 }
+                _ if holding == Holding::Alone => local.touch_held(op, object, result as i64),
                 _ => local.touch(op, object, result as i64),
             }
             result
@@ -61,11 +80,14 @@ fn acquire(op: Op, object: u64, real: impl FnOnce() -> c_int, again: impl FnOnce
 
 /// A releasing operation.
 #[inline]
-fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
+fn release<R>(op: Op, object: u64, holding: Holding, real: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else { return real() };
     match local.begin(op, object) {
         Turn::Record => {
-            local.touch(op, object, 0);
+            match holding {
+                Holding::Alone => local.touch_held(op, object, 0),
+                Holding::Shared => local.touch(op, object, 0),
+            }
             real()
         }
         Turn::Replay(_) => {

@@ -3,6 +3,7 @@ use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::Holding;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::release;
@@ -21,7 +22,9 @@ extern "C-unwind" fn run_routine() {
             event(Op::OnceEnd, self.0, 0);
         }
     }
-    let Some((routine, object)) = Local::current().and_then(|local| local.once.take()) else { return };
+    let Some((routine, object)) = Local::current().and_then(|local| local.once.take()) else {
+        return;
+    };
     // Logged even without sources: in replay the record tells who ran the routine. There its gate has been passed.
     if control::mode() == Mode::Record {
         event(Op::OnceBegin, object, 1);
@@ -107,7 +110,11 @@ pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_release(guard: *mut u64) {
     // SAFETY: the program's own call.
-    unsafe { release(Op::GuardRelease, guard as u64, || real::__cxa_guard_release(guard)) }
+    unsafe {
+        release(Op::GuardRelease, guard as u64, Holding::Shared, || {
+            real::__cxa_guard_release(guard)
+        })
+    }
 }
 
 /// # Safety
@@ -115,5 +122,9 @@ pub unsafe extern "C-unwind" fn __cxa_guard_release(guard: *mut u64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_abort(guard: *mut u64) {
     // SAFETY: the program's own call.
-    unsafe { release(Op::GuardRelease, guard as u64, || real::__cxa_guard_abort(guard)) }
+    unsafe {
+        release(Op::GuardRelease, guard as u64, Holding::Shared, || {
+            real::__cxa_guard_abort(guard)
+        })
+    }
 }

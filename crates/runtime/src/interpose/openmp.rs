@@ -7,6 +7,7 @@ use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::real::Real;
 use core::ffi::c_int;
@@ -49,7 +50,7 @@ fn enter(object: u64, real: impl Fn()) {
         real();
         0
     };
-    acquire(Op::OpenMp, object, lock, lock);
+    acquire(Op::OpenMp, object, Holding::Shared, lock, lock);
 }
 
 /// Some of these also wait at a barrier, so in replay the event is over before: who comes next waits for the real lock.
@@ -80,7 +81,7 @@ fn enter_reduction(object: u64, real: impl Fn() -> c_int) -> c_int {
         unsafe { *place = real() };
         0
     };
-    acquire(Op::OpenMp, object, lock, lock);
+    acquire(Op::OpenMp, object, Holding::Shared, lock, lock);
     result
 }
 

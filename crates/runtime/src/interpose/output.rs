@@ -5,6 +5,7 @@
 use crate::access::Reach;
 use crate::control;
 use crate::ghost::observed;
+use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::release;
 use crate::local::Local;
@@ -39,7 +40,12 @@ fn object_of_stream(stream: *mut FILE) -> u64 {
 /// Does `action`, which writes to `stream`, in the recorded order of such actions.
 fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else { return action() };
-    local.exclusively_after(Op::Output, object_of_stream(stream), |_| action(), || Stream::lock(stream))
+    local.exclusively_after(
+        Op::Output,
+        object_of_stream(stream),
+        |_| action(),
+        || Stream::lock(stream),
+    )
 }
 
 /// A stream, locked: before the object that stands for it, because the program may hold this lock already.
@@ -102,7 +108,11 @@ stream_functions! {
 pub unsafe extern "C-unwind" fn fflush(stream: *mut FILE) -> c_int {
     // SAFETY: the program's own call. Flushing all streams is not an action on one of them.
     unsafe {
-        if stream.is_null() { real::fflush(stream) } else { on_stream(stream, || real::fflush(stream)) }
+        if stream.is_null() {
+            real::fflush(stream)
+        } else {
+            on_stream(stream, || real::fflush(stream))
+        }
     }
 }
 
@@ -135,9 +145,14 @@ pub unsafe extern "C-unwind" fn vdprintf(file: c_int, format: *const c_char, arg
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: usize) -> isize {
     // SAFETY: the program's own call.
-    on_descriptor(file, &[libc::iovec { iov_base: bytes.cast_mut(), iov_len: count }], || unsafe {
-        real::write(file, bytes, count)
-    })
+    on_descriptor(
+        file,
+        &[libc::iovec {
+            iov_base: bytes.cast_mut(),
+            iov_len: count,
+        }],
+        || unsafe { real::write(file, bytes, count) },
+    )
 }
 
 /// # Safety
@@ -146,7 +161,11 @@ pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: 
 pub unsafe extern "C-unwind" fn writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize {
     // SAFETY: the program's own call: `parts` has `count` elements, unless the kernel is to refuse it.
     unsafe {
-        let buffers = if count > 0 { core::slice::from_raw_parts(parts, count as usize) } else { &[] };
+        let buffers = if count > 0 {
+            core::slice::from_raw_parts(parts, count as usize)
+        } else {
+            &[]
+        };
         on_descriptor(file, buffers, || real::writev(file, parts, count))
     }
 }
@@ -160,7 +179,7 @@ pub unsafe extern "C-unwind" fn flockfile(stream: *mut FILE) {
         unsafe { real::flockfile(stream) };
         0
     };
-    acquire(Op::StreamLock, object_of_stream(stream), lock, lock);
+    acquire(Op::StreamLock, object_of_stream(stream), Holding::Shared, lock, lock);
 }
 
 /// # Safety
@@ -168,7 +187,11 @@ pub unsafe extern "C-unwind" fn flockfile(stream: *mut FILE) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn funlockfile(stream: *mut FILE) {
     // SAFETY: the program's own call.
-    unsafe { release(Op::StreamUnlock, object_of_stream(stream), || real::funlockfile(stream)) }
+    unsafe {
+        release(Op::StreamUnlock, object_of_stream(stream), Holding::Shared, || {
+            real::funlockfile(stream)
+        })
+    }
 }
 
 /// # Safety
@@ -180,7 +203,14 @@ pub unsafe extern "C-unwind" fn ftrylockfile(stream: *mut FILE) -> c_int {
         acquire(
             Op::StreamLock,
             object_of_stream(stream),
-            || if real::ftrylockfile(stream) == 0 { 0 } else { libc::EBUSY },
+            Holding::Shared,
+            || {
+                if real::ftrylockfile(stream) == 0 {
+                    0
+                } else {
+                    libc::EBUSY
+                }
+            },
             || {
                 real::flockfile(stream);
                 0

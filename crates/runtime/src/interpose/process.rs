@@ -64,18 +64,19 @@ pub unsafe extern "C-unwind" fn syscall(
     match local.begin(op, a as u64) {
         Turn::Record if op == Op::FutexWake => {
             local.touch(op, a as u64, 0);
-            let woken = call() as i64;
+            let woken = call();
             local.input(Op::Input, a as u64, || woken) as c_long
         }
         Turn::Record => {
             let result = call();
             // SAFETY: errno is the calling thread's.
-            let failure = if result < 0 { unsafe { *libc::__errno_location() } } else { 0 };
+            let errno = unsafe { &mut *libc::__errno_location() };
+            let failure = if result < 0 { *errno } else { 0 };
             let waker = local.last_user(a as u64);
             local.record_sync(op, a as u64, failure as i64, waker.as_slice());
             local.complete();
-            // SAFETY: as above; recording may have changed it.
-            unsafe { *libc::__errno_location() = failure };
+            // Recording may have changed it.
+            *errno = failure;
             result
         }
         Turn::Replay(failure) => {

@@ -1,6 +1,7 @@
 //! POSIX semaphores. They report failure through errno, so the errno is what is recorded.
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::Holding;
 use crate::interpose::conditions::cancellable;
 use crate::interpose::conditions::replay_cancellation;
 use crate::interpose::release;
@@ -25,7 +26,11 @@ unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c
     }
     match local.begin(op, object) {
         Turn::Record => {
-            let result = if op == Op::SemTryWait { real() } else { cancellable(object, 0, real) };
+            let result = if op == Op::SemTryWait {
+                real()
+            } else {
+                cancellable(object, 0, real)
+            };
             if result == 0 {
                 local.touch(op, object, 0);
             } else {
@@ -79,7 +84,11 @@ pub unsafe extern "C-unwind" fn sem_timedwait(semaphore: *mut sem_t, until: *con
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: *mut sem_t, clock: c_int, until: *const timespec) -> c_int {
     // SAFETY: the program's own call.
-    unsafe { wait(Op::SemTimedWait, semaphore, || real::sem_clockwait(semaphore, clock, until)) }
+    unsafe {
+        wait(Op::SemTimedWait, semaphore, || {
+            real::sem_clockwait(semaphore, clock, until)
+        })
+    }
 }
 
 /// # Safety
@@ -87,7 +96,11 @@ pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: *mut sem_t, clock: c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_post(semaphore: *mut sem_t) -> c_int {
     // SAFETY: the program's own call.
-    unsafe { release(Op::SemPost, semaphore as u64, || real::sem_post(semaphore)) }
+    unsafe {
+        release(Op::SemPost, semaphore as u64, Holding::Shared, || {
+            real::sem_post(semaphore)
+        })
+    }
 }
 
 /// # Safety

@@ -7,6 +7,7 @@ use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::heap;
+use crate::interpose::Holding;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::conditions::cancellable;
@@ -90,8 +91,14 @@ pub unsafe extern "C-unwind" fn create(
 /// The index of the thread to be created; its creation is an event of the creator's.
 fn begin_spawn(creator: &mut Local) -> Option<u32> {
     if control::mode() == Mode::Replay {
-        let doing = Doing { kind: Kind::Spawn, op: Op::None, object: 0 };
-        let Some(gate) = creator.pass_gate(doing) else { creator.diverge(divergence::THREAD, doing, 0, 0, 0) };
+        let doing = Doing {
+            kind: Kind::Spawn,
+            op: Op::None,
+            object: 0,
+        };
+        let Some(gate) = creator.pass_gate(doing) else {
+            creator.diverge(divergence::THREAD, doing, 0, 0, 0)
+        };
         control::header().threads.fetch_max(gate.value as u32 + 1, Relaxed);
         return Some(gate.value as u32);
     }
@@ -99,7 +106,9 @@ fn begin_spawn(creator: &mut Local) -> Option<u32> {
     creator.chaos.at_sync();
     let index = control::new_thread();
     if index as usize >= runtime_abi::THREADS_MAX {
-        control::header().threads.store(runtime_abi::THREADS_MAX as u32, Relaxed);
+        control::header()
+            .threads
+            .store(runtime_abi::THREADS_MAX as u32, Relaxed);
         log::stop(truncated::THREADS, 0);
         return None;
     }
@@ -129,7 +138,9 @@ unsafe fn copy_attributes(to: &mut pthread_attr_t, from: *const pthread_attr_t) 
         libc::pthread_attr_getstacksize(from, &mut bytes);
         libc::pthread_attr_setstacksize(to, bytes);
         let mut cpus: libc::cpu_set_t = core::mem::zeroed();
-        if libc::pthread_attr_getaffinity_np(from, size_of::<libc::cpu_set_t>(), &mut cpus) == 0 && libc::CPU_COUNT(&cpus) > 0 {
+        if libc::pthread_attr_getaffinity_np(from, size_of::<libc::cpu_set_t>(), &mut cpus) == 0
+            && libc::CPU_COUNT(&cpus) > 0
+        {
             libc::pthread_attr_setaffinity_np(to, size_of::<libc::cpu_set_t>(), &cpus);
         }
         let (mut base, mut stack_bytes) = (core::ptr::null_mut(), 0);
@@ -174,7 +185,11 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     }
     if let Some(local) = Local::current() {
         if control::mode() == Mode::Replay {
-            local.pass_gate(Doing { kind: Kind::Start, op: Op::None, object: 0 });
+            local.pass_gate(Doing {
+                kind: Kind::Start,
+                op: Op::None,
+                object: 0,
+            });
         } else {
             local.record(Kind::Start, Op::None, 0, 0, 0, &[created]);
         }
@@ -204,7 +219,7 @@ fn watch_exit() {
         };
     }
     // SAFETY: any non-null value makes libc call the destructor.
-    unsafe { libc::pthread_setspecific(key, 1 as *const c_void) };
+    unsafe { libc::pthread_setspecific(key, core::ptr::dangling()) };
 }
 
 /// libc runs destructors in rounds, as long as there are values; ours asks for the last round, after the program's.
@@ -216,7 +231,11 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
         return;
     }
     if control::mode() == Mode::Replay {
-        local.pass_gate(Doing { kind: Kind::Exit, op: Op::None, object: 0 });
+        local.pass_gate(Doing {
+            kind: Kind::Exit,
+            op: Op::None,
+            object: 0,
+        });
         local.complete();
     } else {
         local.create_epoch(Kind::Exit, 0, &[]);
@@ -233,7 +252,10 @@ pub fn object_of(index: u32) -> u64 {
 fn index_of(thread: pthread_t) -> Option<u32> {
     let count = (control::header().threads.load(Relaxed) as usize).min(runtime_abi::THREADS_MAX);
     // The newest first: libc reuses handles of threads that were joined.
-    (0..count).rev().find(|i| HANDLES[*i].load(Relaxed) == thread).map(|i| i as u32)
+    (0..count)
+        .rev()
+        .find(|i| HANDLES[*i].load(Relaxed) == thread)
+        .map(|i| i as u32)
 }
 
 /// A join of any kind. The thread's end is after all its events, so its count is final.
@@ -276,7 +298,11 @@ fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() ->
 pub unsafe extern "C-unwind" fn join_forever(thread: pthread_t, result: *mut *mut c_void, caller: u64) -> c_int {
     // SAFETY: the program's own call.
     let real = || unsafe { real::pthread_join(thread, result) };
-    if is_foreign(caller) { real() } else { join(thread, real, real) }
+    if is_foreign(caller) {
+        real()
+    } else {
+        join(thread, real, real)
+    }
 }
 
 /// # Safety
@@ -284,7 +310,13 @@ pub unsafe extern "C-unwind" fn join_forever(thread: pthread_t, result: *mut *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int {
     // SAFETY: the program's own call; in replay, one that succeeded may wait a moment.
-    unsafe { join(thread, || real::pthread_tryjoin_np(thread, result), || real::pthread_join(thread, result)) }
+    unsafe {
+        join(
+            thread,
+            || real::pthread_tryjoin_np(thread, result),
+            || real::pthread_join(thread, result),
+        )
+    }
 }
 
 /// # Safety
@@ -296,7 +328,13 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
     until: *const timespec,
 ) -> c_int {
     // SAFETY: as above.
-    unsafe { join(thread, || real::pthread_timedjoin_np(thread, result, until), || real::pthread_join(thread, result)) }
+    unsafe {
+        join(
+            thread,
+            || real::pthread_timedjoin_np(thread, result, until),
+            || real::pthread_join(thread, result),
+        )
+    }
 }
 
 /// # Safety
@@ -305,10 +343,16 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
 pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the program's own call.
     let real = || unsafe { real::pthread_cancel(thread) };
-    let Some(index) = observed().and_then(|_| index_of(thread)) else { return real() };
-    crate::interpose::release(Op::Cancel, object_of(index), || {
+    let Some(index) = observed().and_then(|_| index_of(thread)) else {
+        return real();
+    };
+    crate::interpose::release(Op::Cancel, object_of(index), Holding::Shared, || {
         // In replay a thread that was cancelled at an event of its own does it itself, when it comes there.
-        if control::mode() == Mode::Replay && crate::replay::is_cancelled_at_an_event(index) { 0 } else { real() }
+        if control::mode() == Mode::Replay && crate::replay::is_cancelled_at_an_event(index) {
+            0
+        } else {
+            real()
+        }
     })
 }
 
@@ -340,4 +384,3 @@ pub unsafe extern "C-unwind" fn pthread_key_delete(key: pthread_key_t) -> c_int 
         None => real(),
     }
 }
-
