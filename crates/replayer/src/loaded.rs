@@ -3,11 +3,13 @@ use crate::Error;
 use crate::Result;
 use crate::sites::SiteBook;
 use log_format::Log;
+use run_model::Kind;
 use run_model::Logs;
 use run_model::Record;
 use run_model::ThreadIndex;
 use run_model::ThreadLog;
 use run_store::HeaderSnapshot;
+use run_store::Outcome;
 use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::RunState;
@@ -23,9 +25,9 @@ pub struct LoadedRun {
     pub meta: RunMeta,
     pub state: RunState,
     pub logs: Logs,
-    /// The thread and the signal that killed the program, if one did from inside. The thread was in the middle of an
-    /// event, or of several at once, that never counted.
-    pub killed_in: Option<(u32, u32)>,
+    /// The thread that ended the program and how (`ThreadSlot::signal`). If it was a signal, the thread was in the middle
+    /// of an event, or of several at once, that never counted.
+    pub ended_in: Option<(u32, u32)>,
     pub truncated: Option<Truncated>,
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
@@ -73,7 +75,7 @@ impl LoadedRun {
         let truncated = overview.truncated();
         let mut logs = Logs::default();
         let mut identity = Vec::new();
-        let mut killed_in = None;
+        let mut ended_in = None;
         for (index, slot) in overview.slots.iter().enumerate() {
             let (mut records, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
             if let Some(event) = slot.lost {
@@ -89,11 +91,12 @@ impl LoadedRun {
                 events: slot.count,
                 torn: slot.lost.is_some(),
             });
-            if slot.signal != 0 {
-                killed_in = Some((index as u32, slot.signal));
+            if slot.signal != 0 && fits(slot.signal, overview.meta.ending.as_ref().map(|ending| ending.outcome)) {
+                ended_in = Some((index as u32, slot.signal));
             }
             identity.extend([hash, format!("{} {:?} {}", slot.count, slot.lost, slot.signal)]);
         }
+        drop_unborn(&mut logs);
         let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
         let sites = SiteBook::load(&run);
         let Overview { meta, state, .. } = overview;
@@ -102,11 +105,34 @@ impl LoadedRun {
             meta,
             state,
             logs,
-            killed_in,
+            ended_in,
             truncated,
             hash,
             sites,
         })
+    }
+}
+
+/// Two threads may both have been about to end the program; the outcome tells which one did.
+fn fits(signal: u32, outcome: Option<Outcome>) -> bool {
+    match outcome {
+        Some(Outcome::Signaled(ended)) => signal == ended as u32,
+        Some(Outcome::Exited(_)) => signal == runtime_abi::ENDED_BY_EXIT,
+        Some(Outcome::TimedOut) => false,
+        None => true,
+    }
+}
+
+/// Threads that were numbered but not created when the program ended: nobody's log speaks of them.
+fn drop_unborn(logs: &mut Logs) {
+    let records = logs.threads.iter().flat_map(|log| &log.records);
+    let newest = records
+        .filter(|r| r.kind == Kind::Spawn)
+        .map(|r| r.value as usize)
+        .max();
+    let created = newest.unwrap_or(0) + 1;
+    while logs.threads.len() > created && logs.threads.last().is_some_and(|log| log.events == 0) {
+        logs.threads.pop();
     }
 }
 

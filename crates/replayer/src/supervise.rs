@@ -71,7 +71,7 @@ pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch,
     let (out, err) = (compare("stdout", PassTo::Stdout)?, compare("stderr", PassTo::Stderr)?);
     let started = Instant::now();
     let mut running = Running::start(&loaded.meta, &control, OrphanedProgram::IsKilled, out, err)?;
-    let end = match supervise(&mut running, &control, watch) {
+    let end = match supervise(&mut running, &control, loaded, watch) {
         Ok(end) => end,
         Err(error) => {
             running.kill()?;
@@ -113,13 +113,13 @@ fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) 
         run_directory: schedule_directory,
     };
     let control = ControlFile::initialise(file, name, &setup)?;
-    if let Some((thread, signal)) = loaded.killed_in {
+    if let Some((thread, signal)) = loaded.ended_in {
         control.expect_signal(thread, signal)?;
     }
     Ok(control)
 }
 
-fn supervise(running: &mut Running<Compare>, control: &ControlFile, watch: &Watch) -> Result<End> {
+fn supervise(running: &mut Running<Compare>, control: &ControlFile, loaded: &LoadedRun, watch: &Watch) -> Result<End> {
     let mut progress = (0, Vec::new());
     let mut last_progress = Instant::now();
     loop {
@@ -134,7 +134,7 @@ fn supervise(running: &mut Running<Compare>, control: &ControlFile, watch: &Watc
             return Ok(End::Diverged(report));
         }
         let slots = control.slots()?;
-        if is_all_stopped(&slots) {
+        if is_all_stopped(&slots, loaded) {
             running.kill()?;
             return Ok(End::AllStopped);
         }
@@ -152,7 +152,12 @@ fn supervise(running: &mut Running<Compare>, control: &ControlFile, watch: &Watc
 }
 
 /// Some thread stands at the end of its log, and none can still do anything.
-fn is_all_stopped(slots: &[SlotSnapshot]) -> bool {
-    let is_over = |state| matches!(state, ThreadState::Stopped | ThreadState::Exited | ThreadState::Unused);
-    slots.iter().all(|slot| is_over(slot.state)) && slots.iter().any(|slot| slot.state == ThreadState::Stopped)
+fn is_all_stopped(slots: &[SlotSnapshot], loaded: &LoadedRun) -> bool {
+    let is_over = |(thread, slot): (usize, &SlotSnapshot)| match slot.state {
+        ThreadState::Stopped | ThreadState::Exited => true,
+        // Created, perhaps, and about to start.
+        ThreadState::Unused => loaded.logs.threads.get(thread).is_none_or(|log| log.events == 0),
+        ThreadState::Running | ThreadState::Waiting | ThreadState::Blocked => false,
+    };
+    slots.iter().enumerate().all(is_over) && slots.iter().any(|slot| slot.state == ThreadState::Stopped)
 }

@@ -125,7 +125,8 @@ fn check_events(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) ->
 /// How many events each thread has to complete. The thread that crashed may complete a few more: a stretch of accesses
 /// counts at its end, but in replay it may be done one by one.
 pub fn expected_events(loaded: &LoadedRun, schedule: &Schedule) -> Vec<RangeInclusive<u64>> {
-    let crashed = loaded.killed_in.map(|(thread, _)| thread as usize);
+    let by_signal = loaded.ended_in.filter(|(_, how)| *how != runtime_abi::ENDED_BY_EXIT);
+    let crashed = by_signal.map(|(thread, _)| thread as usize);
     let most = |index: usize, events: u64| if crashed == Some(index) { u64::MAX } else { events };
     let events = schedule.threads.iter().map(|thread| thread.events).enumerate();
     events.map(|(index, events)| events..=most(index, events)).collect()

@@ -171,6 +171,9 @@ pub mod thread_state {
     pub const BLOCKED: u32 = 5;
 }
 
+/// Value of [`ThreadSlot::signal`] that is no signal.
+pub const ENDED_BY_EXIT: u32 = 256;
+
 /// One thread's share of the control file. The first 48 bytes are touched by compiled code.
 #[repr(C, align(128))]
 pub struct ThreadSlot {
@@ -193,10 +196,14 @@ pub struct ThreadSlot {
     /// Records written (record) or consumed (replay).
     pub records: AtomicU64,
     pub parent: AtomicU32,
-    /// The signal that killed the process in this thread; such a thread is not stopped at the end of its log.
+    /// The signal that killed the process in this thread, or `ENDED_BY_EXIT` if the thread ended it so; 0: neither.
+    /// In replay such a thread is not stopped at the end of its log, and no other may end the process.
     pub signal: AtomicU32,
     /// Recording: one more than the index of the first event whose record could not be written; 0: none.
     pub lost: AtomicU64,
+    /// Replay: threads asleep until this one completes something, and a number that changes when they are woken.
+    pub waiters: AtomicU32,
+    pub wakeups: AtomicU32,
 }
 
 const _: () = assert!(size_of::<ThreadSlot>() == 128);

@@ -8,6 +8,7 @@ use crate::sys;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
+use runtime_abi::ENDED_BY_EXIT;
 
 const FATAL: [c_int; 6] = [
     libc::SIGSEGV,
@@ -41,7 +42,7 @@ pub fn die(what: &[u8], errno: i32) -> ! {
 /// Arranges to be told when the process ends by `exit`, by a fatal signal, or continues as a forked child.
 pub fn watch() {
     extern "C" fn at_exit() {
-        wait_for_others();
+        by_exit();
     }
     extern "C" fn in_child() {
         // A fork made by a program that is not observed (any more) is none of our business.
@@ -68,7 +69,7 @@ extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mu
     if control::mode() != Mode::Off
         && let Some(local) = Local::current()
     {
-        local.slot.signal.store(signal as u32, Relaxed);
+        note_end(local, signal as u32);
         wait_for_others();
     }
     // SAFETY: restores the default action. A fault happens again when we return; others are raised again.
@@ -80,8 +81,27 @@ extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mu
     }
 }
 
+/// The calling thread ends the process by `exit` or one of its kin.
+pub fn by_exit() {
+    if control::mode() != Mode::Off
+        && let Some(local) = Local::current()
+    {
+        note_end(local, ENDED_BY_EXIT);
+        wait_for_others();
+    }
+}
+
+/// Recording: this thread ends the process. Replaying: it does so only if it did.
+fn note_end(local: &Local, how: u32) {
+    if control::mode() == Mode::Record {
+        local.slot.signal.store(how, Relaxed);
+    } else if crate::replay::somebody_else_ends(local.index) {
+        local.stop_here();
+    }
+}
+
 /// Replay: waits until every other thread is where the recording has its end.
-pub fn wait_for_others() {
+fn wait_for_others() {
     if control::mode() != Mode::Replay {
         return;
     }

@@ -43,6 +43,8 @@ static UNOBSERVED: ThreadSlot = ThreadSlot {
     parent: core::sync::atomic::AtomicU32::new(0),
     signal: core::sync::atomic::AtomicU32::new(0),
     lost: core::sync::atomic::AtomicU64::new(0),
+    waiters: core::sync::atomic::AtomicU32::new(0),
+    wakeups: core::sync::atomic::AtomicU32::new(0),
 };
 
 // `__refrain_self` is read by compiled code (initial-exec model: one load from fs). `__refrain_local` is ours alone.
@@ -209,6 +211,10 @@ impl Local {
     pub fn complete(&self) {
         // Release: whoever waits for this count sees what the event did (pairs with the Acquire in `replay::wait_for`).
         self.slot.count.store(self.event() + 1, Release);
+        // Relaxed: a waiter that is missed looks again by itself before long.
+        if self.slot.waiters.load(Relaxed) != 0 {
+            crate::replay::wake(self.slot);
+        }
     }
 
     /// Recording: runs `call`, which may block. Meanwhile chunks can be taken from this thread without a barrier.

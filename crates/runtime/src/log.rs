@@ -151,15 +151,16 @@ impl LogWriter {
 
     fn map_window(&mut self, file: i32, bytes: u64) -> Result<(), (u32, i32)> {
         let start = self.end / PAGE * PAGE;
+        if self.end == 0 {
+            // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
+            sys::write_all(file, &log_format::header(ThreadIndex(self.thread)));
+        }
         sys::allocate(file, start, bytes as usize).map_err(|errno| (truncated::NO_SPACE, errno))?;
         let map = |at, bytes, offset| {
             sys::map_at(at, bytes, file, offset, true).map_err(|errno| (truncated::LOG_FILE, errno))
         };
         if self.end == 0 {
             map(self.base(), PAGE as usize, 0)?;
-            let header = log_format::header(ThreadIndex(self.thread));
-            // SAFETY: the page just mapped is ours and larger than the header.
-            unsafe { *(self.base() as *mut [u8; log_format::HEADER_BYTES]) = header };
             self.end = log_format::HEADER_BYTES as u64;
             self.publish();
         }

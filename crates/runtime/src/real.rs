@@ -60,6 +60,8 @@ macro_rules! real_functions {
 
 use core::ffi::c_char;
 use core::ffi::c_int;
+use core::ffi::c_long;
+use core::ffi::c_uint;
 use core::ffi::c_void;
 use libc::pthread_attr_t;
 use libc::pthread_barrier_t;
@@ -118,6 +120,14 @@ real_functions! {
     __cxa_guard_release(guard: *mut u64);
     __cxa_guard_abort(guard: *mut u64);
     _exit(status: c_int) -> !;
+    rand() -> c_int;
+    srand(seed: c_uint);
+    random() -> c_long;
+    srandom(seed: c_uint);
+    drand48() -> f64;
+    lrand48() -> c_long;
+    mrand48() -> c_long;
+    srand48(seed: c_long);
     malloc(bytes: usize) -> *mut c_void;
     calloc(count: usize, bytes: usize) -> *mut c_void;
     realloc(block: *mut c_void, bytes: usize) -> *mut c_void;

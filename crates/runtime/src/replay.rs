@@ -11,6 +11,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::RUNTIME_REGION;
@@ -47,6 +48,12 @@ pub fn open_schedule() {
     if header.magic != MAGIC || expected != bytes as u64 {
         crate::ending::die(b"the schedule of this run is damaged; remove it, and replay again", 0);
     }
+}
+
+/// Does the recording say that a thread other than `me` ended the process?
+pub fn somebody_else_ends(me: u32) -> bool {
+    let ends = |thread: u32| control::slot(thread).signal.load(Relaxed) != 0;
+    (0..schedule().threads).any(|thread| thread != me && ends(thread))
 }
 
 /// Has every thread but `me` done all that the recording has of it?
@@ -227,28 +234,30 @@ impl Local {
     /// Waits until `thread` has completed `count` events.
     fn wait_for(&self, thread: u32, count: u64) {
         let awaited = control::slot(thread);
-        let mut backoff = Backoff::default();
+        let mut backoff = Backoff::for_threads(control::header().threads.load(Relaxed));
         // Acquire: pairs with the Release in `Local::complete` and with compiled code's plain stores, which x86 keeps
         // in order after the accesses they count.
         while awaited.count.load(Acquire) < count {
-            backoff.wait();
-            if backoff.is_long() {
-                self.slot.wait_thread.store(thread, Relaxed);
-                self.slot.wait_count.store(count, Relaxed);
-                self.slot.state.store(thread_state::WAITING, Release);
-                if control::has_diverged() {
-                    sleep_forever();
-                }
-                if is_stuck(self.index) {
-                    self.diverge(divergence::STUCK, PLAIN, thread, count, 0);
-                }
+            if !backoff.is_long() {
+                backoff.wait();
+                continue;
             }
+            self.slot.wait_thread.store(thread, Relaxed);
+            self.slot.wait_count.store(count, Relaxed);
+            self.slot.state.store(thread_state::WAITING, Release);
+            if control::has_diverged() {
+                sleep_forever();
+            }
+            if is_stuck(self.index) {
+                self.diverge(divergence::STUCK, PLAIN, thread, count, 0);
+            }
+            sleep_until_woken(awaited, count);
         }
         self.slot.state.store(thread_state::RUNNING, Relaxed);
     }
 
     /// The recording has nothing more of this thread: it stays here, as it did when the recording ended.
-    fn stop_here(&self) -> ! {
+    pub fn stop_here(&self) -> ! {
         self.slot.state.store(thread_state::STOPPED, Release);
         sleep_forever();
     }
@@ -275,6 +284,25 @@ impl Local {
         }
         sleep_forever();
     }
+}
+
+/// Compiled code counts without waking anybody, so sleepers look for themselves this often.
+const LOOK_EVERY_NS: u64 = 1_000_000;
+
+fn sleep_until_woken(awaited: &ThreadSlot, count: u64) {
+    awaited.waiters.fetch_add(1, SeqCst);
+    let wakeups = awaited.wakeups.load(Acquire);
+    if awaited.count.load(Acquire) < count {
+        sys::futex_wait(&awaited.wakeups, wakeups, LOOK_EVERY_NS);
+    }
+    awaited.waiters.fetch_sub(1, SeqCst);
+}
+
+/// The thread of `slot` has completed something, and somebody sleeps until it does.
+#[cold]
+pub fn wake(slot: &ThreadSlot) {
+    slot.wakeups.fetch_add(1, Release);
+    sys::futex_wake_all(&slot.wakeups);
 }
 
 pub fn sleep_forever() -> ! {

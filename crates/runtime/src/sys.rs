@@ -1,5 +1,6 @@
 //! Raw system calls: no errno, no cancellation points, nothing of libc's.
 use core::arch::asm;
+use core::sync::atomic::AtomicU32;
 
 /// Makes a system call; the result is the kernel's (negative: an errno).
 ///
@@ -152,6 +153,37 @@ pub fn sleep_ns(nanoseconds: u64) {
     unsafe { syscall(libc::SYS_nanosleep, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
+/// Sleeps while `word` is `value`, until somebody wakes it, or for so long.
+pub fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
+    let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    let (place, timeout) = (word.as_ptr() as usize, time.as_ptr() as usize);
+    // SAFETY: the kernel reads a valid word and a timespec, which is two 64-bit numbers. Not private: the words are in
+    // a shared mapping.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [place, libc::FUTEX_WAIT as usize, value as usize, timeout, 0, 0],
+        )
+    };
+}
+
+pub fn futex_wake_all(word: &AtomicU32) {
+    // SAFETY: as above.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                libc::FUTEX_WAKE as usize,
+                i32::MAX as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
 pub fn thread_id() -> u32 {
     // SAFETY: no arguments.
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
@@ -187,6 +219,13 @@ impl Backoff {
     const SPINS: u32 = 64;
     const YIELDS: u32 = 512;
     const SLEEP_NS: u64 = 50_000;
+
+    /// With many threads, yielding in turn is what takes the time.
+    pub fn for_threads(threads: u32) -> Backoff {
+        Backoff {
+            rounds: if threads > 32 { Self::YIELDS - 8 } else { 0 },
+        }
+    }
 
     pub fn wait(&mut self) {
         self.rounds = self.rounds.saturating_add(1);

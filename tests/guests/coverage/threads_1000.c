@@ -13,7 +13,7 @@ static uint64_t chain;
 
 static void *body(void *argument) {
     uint64_t me = (uintptr_t)argument, hash = me;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 5; i++) {
         board[(me + (uint64_t)i) % WIDTH] += hash;
         hash = mix(hash, board[(me * 5 + (uint64_t)i) % WIDTH]);
     }

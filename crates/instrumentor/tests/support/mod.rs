@@ -98,6 +98,8 @@ pub fn run(program: &Path, settings: &[(&str, &str)]) -> Run {
     command
         .arg("60")
         .arg(program)
+        // Cargo points it at the target folder, where the real runtime is.
+        .env_remove("LD_LIBRARY_PATH")
         .env("FAKE_REPORT", &report)
         .envs(settings.iter().copied());
     let output = command.output().unwrap();

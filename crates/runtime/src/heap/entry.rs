@@ -191,7 +191,11 @@ pub unsafe extern "C" fn posix_memalign(place: *mut *mut c_void, alignment: usiz
     0
 }
 
-/// Anonymous mappings get addresses that do not depend on what other threads map.
+/// Mappings whose place the program, or the kernel for its own reasons, decides.
+const PLACED: c_int =
+    libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_32BIT | libc::MAP_HUGETLB | libc::MAP_GROWSDOWN;
+
+/// Other mappings get addresses that do not depend on what other threads map.
 ///
 /// # Safety
 /// As for libc's mmap.
@@ -205,7 +209,7 @@ pub unsafe extern "C" fn mmap(
     offset: i64,
 ) -> *mut c_void {
     let placed = match ours() {
-        Some(local) if flags & libc::MAP_FIXED == 0 => zone::place_mapping(local, bytes as u64),
+        Some(local) if flags & PLACED == 0 => zone::place_mapping(local, bytes as u64),
         _ => None,
     };
     // SAFETY: the caller's promise; a fixed place is one that `place_mapping` gave to nobody else.

@@ -1,17 +1,18 @@
-//! The end of the process by direct request, and raw futexes.
+//! The end of the process by direct request, random numbers of libc's, and raw futexes.
 use crate::ending;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::real;
 use core::ffi::c_int;
 use core::ffi::c_long;
+use core::ffi::c_uint;
 use run_model::Op;
 
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
-    ending::wait_for_others();
+    ending::by_exit();
     // SAFETY: the program's own call.
     unsafe { real::_exit(status) }
 }
@@ -22,6 +23,36 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
 pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
     // SAFETY: the same function.
     unsafe { _exit(status) }
+}
+
+/// The generators of libc that all threads share: each number goes to the thread it went to.
+macro_rules! generators {
+    ($($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        /// # Safety
+        /// As for libc's function of that name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the program's own call.
+            let real = || unsafe { real::$name($($argument),*) };
+            match observed() {
+                Some(local) => local.exclusively(Op::Input, &raw const GENERATORS as u64, |_| real()),
+                None => real(),
+            }
+        }
+    )*};
+}
+
+static GENERATORS: u64 = 0;
+
+generators! {
+    rand() -> c_int;
+    srand(seed: c_uint);
+    random() -> c_long;
+    srandom(seed: c_uint);
+    drand48() -> f64;
+    lrand48() -> c_long;
+    mrand48() -> c_long;
+    srand48(seed: c_long);
 }
 
 /// Futexes used directly, by C++20's atomic waits and by libstdc++'s futures; other calls pass through.
