@@ -156,7 +156,8 @@ impl fmt::Display for Error {
             ),
             Error::NeverAttached { path } => write!(
                 f,
-                "the recorder never started inside {}; rebuild it with this version of refrain cc or refrain c++",
+                "the recorder did not start inside {}: if it said why, that is above; if not, rebuild the program with this \
+                 version of refrain cc or refrain c++",
                 path.display()
             ),
             Error::NoDirectory { source } => {

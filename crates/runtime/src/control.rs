@@ -110,13 +110,13 @@ pub fn attach() -> Mode {
     }
     MODE.store(header.mode, Relaxed);
     SYNC.store(header.scope >= scope::SYNC, Relaxed);
-    // Release: pairs with nothing in this process; the tool polls it.
-    header.attached.store(1, Release);
     mode()
 }
 
-/// Plain accesses are observed from now on; the shadow is in place.
-pub fn observe_memory() {
+/// Everything is in place: plain accesses are observed from now on, and the tool knows that we are here.
+pub fn observe() {
+    // Release: pairs with nothing in this process; the tool looks at it.
+    header().attached.store(1, Release);
     __refrain_memory.store((header().scope >= scope::MEMORY) as i32, Relaxed);
 }
 

@@ -52,6 +52,7 @@ static CONSTRUCTOR: extern "C" fn() = {
             ending::watch();
             crate::interpose::find_foreign_callers();
             crate::interpose::prepare_openmp();
+            crate::interpose::prepare_threads();
         }
     }
     construct
@@ -79,7 +80,7 @@ fn take_over() {
         copy_maps();
     }
     Local::install(local);
-    control::observe_memory();
+    control::observe();
 }
 
 /// Reserves the shadow of all regions. Nothing of it uses memory until it is touched.

@@ -130,20 +130,26 @@ pub fn unlock_unused(word: &AtomicU64, seen: u64) {
 }
 
 /// Takes the lock bit; returns the word as it was.
-#[inline]
+#[inline(always)]
 pub fn lock(word: &AtomicU64) -> u64 {
+    let seen = word.load(Relaxed);
+    // Acquire: pairs with the Release in `unlock`.
+    if seen & LOCKED == 0 && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok() {
+        return seen;
+    }
+    wait_and_lock(word)
+}
+
+#[cold]
+fn wait_and_lock(word: &AtomicU64) -> u64 {
     let mut backoff = Backoff::default();
     loop {
+        backoff.wait();
         let seen = word.load(Relaxed);
-        // Acquire: pairs with the Release in `unlock`.
-        if seen & LOCKED == 0
-            && word
-                .compare_exchange_weak(seen, seen | LOCKED, Acquire, Relaxed)
-                .is_ok()
-        {
+        // Acquire: as above.
+        if seen & LOCKED == 0 && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok() {
             return seen;
         }
-        backoff.wait();
     }
 }
 
@@ -171,7 +177,7 @@ fn hiding(address: u64) -> &'static AtomicU8 {
 
 /// Logs that `local` uses the cell at `address` after its previous user, unless that is the same thread or their order
 /// is recorded already.
-#[inline]
+#[cold]
 pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64) {
     let Some(user) = previous(seen, local.index) else {
         return;

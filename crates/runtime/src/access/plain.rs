@@ -22,7 +22,7 @@ pub const CELLS_MAX: usize = 72;
 
 impl Local {
     /// Does `access` to `[address, address + bytes)` as one event. `check` condenses the value read, 0 for none.
-    #[inline]
+    #[inline(always)]
     pub fn perform<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
         &mut self,
         address: u64,
@@ -71,7 +71,7 @@ impl Local {
     }
 
     /// The access, in a chunk that is split; gives it back undone if the chunk is not split any more.
-    #[inline]
+    #[inline(always)]
     pub fn perform_in_split_chunk<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
         &mut self,
         address: u64,
@@ -101,7 +101,7 @@ impl Local {
     }
 
     /// The access, with the lock bit of its only cell held. Gives the bit back.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the cell, as locked, and the access")]
     pub fn perform_in_cell<R>(
         &mut self,

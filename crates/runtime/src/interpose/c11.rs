@@ -7,6 +7,7 @@ use crate::real::StartRoutine;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use libc::pthread_cond_t;
+use libc::pthread_key_t;
 use libc::pthread_mutex_t;
 use libc::pthread_once_t;
 use libc::pthread_t;
@@ -77,6 +78,7 @@ c11! {
     mtx_trylock(mutex: *mut pthread_mutex_t) = locks::try_lock_mutex, caller 0;
     mtx_timedlock(mutex: *mut pthread_mutex_t, until: *const timespec) = locks::pthread_mutex_timedlock;
     mtx_unlock(mutex: *mut pthread_mutex_t) = locks::unlock_mutex, caller 0;
+    tss_create(key: *mut pthread_key_t, destructor: Option<unsafe extern "C" fn(*mut c_void)>) = threads::pthread_key_create;
     cnd_wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) = conditions::wait_forever, caller 0;
     cnd_timedwait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, until: *const timespec) = conditions::wait_until, caller 0;
     cnd_signal(condition: *mut pthread_cond_t) = conditions::wake_one, caller 0;

@@ -201,25 +201,23 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     }
 }
 
+/// Creates the key for `watch_exit`: at startup, so that the program's own keys get the same numbers in every run.
+pub fn prepare() {
+    let mut key: pthread_key_t = 0;
+    // SAFETY: libc fills `key`. Key 0 is our "not created": if we get it, we ask again.
+    unsafe {
+        real::pthread_key_create(&mut key, Some(end_of_thread));
+        if key == 0 {
+            real::pthread_key_create(&mut key, Some(end_of_thread));
+        }
+    }
+    EXIT_KEY.store(key, Relaxed);
+}
+
 /// Arranges for `end_of_thread` to be called when this thread ends.
 fn watch_exit() {
-    let mut key = EXIT_KEY.load(Relaxed);
-    if key == 0 {
-        let mut new: pthread_key_t = 0;
-        // SAFETY: libc fills `new`. Key 0 belongs to whoever asked first; if that is us, we ask again.
-        unsafe {
-            real::pthread_key_create(&mut new, Some(end_of_thread));
-            if new == 0 {
-                real::pthread_key_create(&mut new, Some(end_of_thread));
-            }
-        }
-        key = match EXIT_KEY.compare_exchange(0, new, Relaxed, Relaxed) {
-            Ok(_) => new,
-            Err(other) => other,
-        };
-    }
     // SAFETY: any non-null value makes libc call the destructor.
-    unsafe { libc::pthread_setspecific(key, core::ptr::dangling()) };
+    unsafe { libc::pthread_setspecific(EXIT_KEY.load(Relaxed), core::ptr::dangling()) };
 }
 
 /// libc runs destructors in rounds, as long as there are values; ours asks for the last round, after the program's.
