@@ -8,5 +8,7 @@ mod plain;
 mod ranges;
 mod strings;
 
+pub use atomics::__refrain_atomic_cas4;
+pub use atomics::__refrain_atomic_store4;
 pub use cell::Reach;
 pub use cell::cell_word;

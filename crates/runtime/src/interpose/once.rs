@@ -1,15 +1,19 @@
 //! Things done once: `pthread_once`, and the guards of C++'s function-local statics.
+use crate::access::__refrain_atomic_cas4;
+use crate::access::__refrain_atomic_store4;
 use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
-use crate::interpose::Holding;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
-use crate::interpose::release;
 use crate::local::Local;
 use crate::real;
+use crate::sys::Backoff;
 use core::ffi::c_int;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
 use libc::pthread_once_t;
 use run_model::Op;
 
@@ -83,24 +87,32 @@ pub unsafe extern "C-unwind" fn run_once(
     result
 }
 
+// The guard of a function-local static, while we are here: compiled code looks at its first byte with an atomic load,
+// so all that happens to it has to be recorded atomic accesses, too, and not libstdc++'s own.
+const INITIALISED: u32 = 1;
+const BEGUN: u32 = 0x100;
+
 /// # Safety
 /// As for libstdc++'s function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
-    let object = guard as u64;
-    // SAFETY: the program's own call.
-    let real = || unsafe { real::__cxa_guard_acquire(guard) };
-    let Some(local) = observed() else { return real() };
-    match local.begin(Op::GuardAcquire, object) {
-        Turn::Record => {
-            let result = real();
-            local.touch(Op::GuardAcquire, object, result as i64);
-            result
+    let Some(local) = observed() else {
+        // SAFETY: the program's own call.
+        return unsafe { real::__cxa_guard_acquire(guard) };
+    };
+    let (state, site) = (guard.cast::<AtomicU32>(), local.slot.site.load(Relaxed) as *const u8);
+    loop {
+        // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
+        match unsafe { __refrain_atomic_cas4(state, 0, BEGUN, site) } {
+            0 => return 1,
+            found if found & INITIALISED != 0 => return 0,
+            _ => {}
         }
-        Turn::Replay(value) => {
-            real();
-            local.complete();
-            value as c_int
+        // Looking is no event: what is found is looked at again by the next one.
+        let mut backoff = Backoff::default();
+        // SAFETY: as above.
+        while unsafe { (*state).load(Acquire) } == BEGUN {
+            backoff.wait();
         }
     }
 }
@@ -110,11 +122,7 @@ pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_release(guard: *mut u64) {
     // SAFETY: the program's own call.
-    unsafe {
-        release(Op::GuardRelease, guard as u64, Holding::Shared, || {
-            real::__cxa_guard_release(guard)
-        })
-    }
+    unsafe { leave(guard, INITIALISED, || real::__cxa_guard_release(guard)) }
 }
 
 /// # Safety
@@ -122,9 +130,18 @@ pub unsafe extern "C-unwind" fn __cxa_guard_release(guard: *mut u64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_abort(guard: *mut u64) {
     // SAFETY: the program's own call.
-    unsafe {
-        release(Op::GuardRelease, guard as u64, Holding::Shared, || {
-            real::__cxa_guard_abort(guard)
-        })
+    unsafe { leave(guard, 0, || real::__cxa_guard_abort(guard)) }
+}
+
+/// # Safety
+/// The calling thread has acquired `guard`.
+unsafe fn leave(guard: *mut u64, state: u32, real: impl FnOnce()) {
+    match observed() {
+        Some(local) => {
+            let site = local.slot.site.load(Relaxed) as *const u8;
+            // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
+            unsafe { __refrain_atomic_store4(guard.cast::<AtomicU32>(), state, site) }
+        }
+        None => real(),
     }
 }
