@@ -50,9 +50,13 @@ pub fn open_schedule() {
     }
 }
 
-/// Does the recording say that a thread other than `me` ended the process?
+/// Does the recording say that a thread other than `me` ended the process? The last of several threads that end by
+/// themselves ends it, too; which one is the last is libc's affair.
 pub fn somebody_else_ends(me: u32) -> bool {
-    let ends = |thread: u32| control::slot(thread).signal.load(Relaxed) != 0;
+    let ends = |thread: u32| {
+        let slot = control::slot(thread);
+        slot.signal.load(Relaxed) != 0 && slot.state.load(Acquire) != thread_state::EXITED
+    };
     (0..schedule().threads).any(|thread| thread != me && ends(thread))
 }
 
