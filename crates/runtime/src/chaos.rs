@@ -12,7 +12,12 @@ pub struct Chaos {
     state: u64,
     /// 0 (runs on) to 3 (pauses a lot).
     sluggishness: u32,
+    /// Pauses that replay still makes: a schedule may have millions of gates.
+    gate_pauses: u32,
 }
+
+/// A few seconds of pauses at most, for each thread.
+const GATE_PAUSES: u32 = 1000;
 
 impl Chaos {
     pub fn new(thread: u32) -> Chaos {
@@ -25,11 +30,13 @@ impl Chaos {
             return Chaos {
                 state: 0,
                 sluggishness: 0,
+                gate_pauses: GATE_PAUSES,
             };
         }
         let mut chaos = Chaos {
             state: (seed ^ ((thread as u64 + 1) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             sluggishness: 0,
+            gate_pauses: GATE_PAUSES,
         };
         for _ in 0..4 {
             chaos.next();
@@ -73,7 +80,8 @@ impl Chaos {
 
     /// Replaying (with a seed): delays where the schedule says nothing must not matter.
     pub fn at_gate(&mut self) {
-        if self.state != 0 && self.next().is_multiple_of(16) {
+        if self.state != 0 && self.gate_pauses > 0 && self.next().is_multiple_of(16) {
+            self.gate_pauses -= 1;
             self.pause();
         }
     }

@@ -20,6 +20,8 @@ const FATAL: [c_int; 6] = [
 ];
 /// How long an ending replay waits for other threads; the replayer then reports what is missing.
 const PATIENCE_NS: u64 = 20_000_000_000;
+/// How long a thread that has come to its end may take to be gone. (The main thread stays, as a zombie.)
+const GOING_NS: u64 = 50_000_000;
 const LOOK_EVERY_NS: u64 = 100_000;
 
 /// We cannot go on: a sentence on standard error, and exit status 125.
@@ -97,6 +99,21 @@ fn note_end(local: &Local, how: u32) {
         local.slot.signal.store(how, Relaxed);
     } else if crate::replay::somebody_else_ends(local.index) {
         local.stop_here();
+    }
+}
+
+/// Replay: a thread whose end ended the recorded process, as the last one, waits until the others are really gone.
+pub fn be_the_last(local: &Local) {
+    if local.slot.signal.load(Relaxed) != ENDED_BY_EXIT {
+        return;
+    }
+    wait_for_others();
+    for other in (0..control::header().threads.load(Relaxed)).filter(|other| *other != local.index) {
+        let mut waited = 0;
+        while sys::is_thread(control::slot(other).os_thread.load(Relaxed)) && waited < GOING_NS {
+            sys::sleep_ns(LOOK_EVERY_NS);
+            waited += LOOK_EVERY_NS;
+        }
     }
 }
 

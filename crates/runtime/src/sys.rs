@@ -189,6 +189,15 @@ pub fn thread_id() -> u32 {
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
 }
 
+/// Is there a thread of ours with this id?
+pub fn is_thread(id: u32) -> bool {
+    // SAFETY: signal 0 is none; no memory is touched.
+    unsafe {
+        let process = syscall(libc::SYS_getpid, [0; 6]) as usize;
+        syscall(libc::SYS_tgkill, [process, id as usize, 0, 0, 0, 0]) == 0
+    }
+}
+
 const MEMBARRIER_PRIVATE_EXPEDITED: usize = 1 << 3;
 const MEMBARRIER_REGISTER_PRIVATE_EXPEDITED: usize = 1 << 4;
 

@@ -4,6 +4,7 @@
 //! every run. Its end is noticed by a destructor of thread-specific data, which libc runs however the thread ends.
 use crate::control;
 use crate::control::Mode;
+use crate::ending;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::heap;
@@ -235,6 +236,7 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
             object: 0,
         });
         local.complete();
+        ending::be_the_last(local);
     } else {
         local.create_epoch(Kind::Exit, 0, &[]);
     }
