@@ -151,6 +151,7 @@ pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: 
             iov_base: bytes.cast_mut(),
             iov_len: count,
         }],
+        // SAFETY: the program's own call, with its arguments.
         || unsafe { real::write(file, bytes, count) },
     )
 }
