@@ -90,7 +90,7 @@ public:
       permission(word(B.CreateAdd(First, R.number(Bytes - 1))), C.Write);
   }
 
-  // Exclusive never changes during a thread's life, seen does.
+  // Both change, but in calls of the runtime only, so never between a check and what it allows.
   void permission(Value *Word, bool Write) {
     if (!Exclusive)
       Exclusive = B.CreateLoad(R.I64, R.slotField(B, Self, abi::SlotExclusive));

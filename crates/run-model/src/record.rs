@@ -140,6 +140,38 @@ pub enum Op {
 impl Op {
     pub const LAST: u8 = Op::StreamUnlock as u8;
 
+    /// May another thread go on because of this?
+    pub fn releases(self) -> bool {
+        use Op::*;
+        !matches!(
+            self,
+            None | MutexLock
+                | MutexTryLock
+                | MutexTimedLock
+                | RwReadLock
+                | RwWriteLock
+                | RwTryReadLock
+                | RwTryWriteLock
+                | RwTimedReadLock
+                | RwTimedWriteLock
+                | SpinLock
+                | SpinTryLock
+                | CondWake
+                | BarrierLeave
+                | SemWait
+                | SemTryWait
+                | SemTimedWait
+                | OnceBegin
+                | OnceReturn
+                | Join
+                | Cancelled
+                | GuardAcquire
+                | FutexWait
+                | Input
+                | StreamLock
+        )
+    }
+
     pub fn from_u8(byte: u8) -> Option<Op> {
         use Op::*;
         const ALL: [Op; Op::LAST as usize + 1] = [

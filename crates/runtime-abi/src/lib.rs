@@ -15,7 +15,7 @@ use core::mem::size_of;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -181,7 +181,8 @@ pub struct ThreadSlot {
     pub count: AtomicU64,
     /// The slow path must be taken before the event with this index (u64::MAX: never).
     pub gate: AtomicU64,
-    /// Chunk word that says "this thread alone". 0 in replay, where untouched shadow reads as 0 and all is allowed.
+    /// Chunk word that says "this thread alone", with the thread's generation. 0 in replay, where untouched shadow
+    /// reads as 0 and all is allowed.
     pub exclusive: AtomicU64,
     /// Chunk words 1..=seen are epochs whose chunks this thread may read.
     pub seen: AtomicU64,
@@ -204,6 +205,9 @@ pub struct ThreadSlot {
     /// Replay: threads asleep until this one completes something, and a number that changes when they are woken.
     pub waiters: AtomicU32,
     pub wakeups: AtomicU32,
+    /// Recording: how much this thread may spend on new generations. Given by those who take chunks from it.
+    pub credit: AtomicU32,
+    pub reserved: u32,
 }
 
 const _: () = assert!(size_of::<ThreadSlot>() == 128);

@@ -54,6 +54,9 @@ impl Local {
             _ => {
                 self.at_change_point();
                 self.chaos.at_sync();
+                if op.releases() {
+                    self.before_release();
+                }
                 Turn::Record
             }
         }

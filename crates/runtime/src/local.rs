@@ -1,4 +1,7 @@
 //! What belongs to one thread: its slot in the control file, its log, its place in the schedule.
+use crate::access::chunk::Batch;
+use crate::access::generations::GENERATION_COST;
+use crate::access::generations::Owned;
 use crate::access::loops::LoopCells;
 use crate::access::moves::Ahead;
 use crate::access::moves::MoveTime;
@@ -45,6 +48,8 @@ static UNOBSERVED: ThreadSlot = ThreadSlot {
     lost: core::sync::atomic::AtomicU64::new(0),
     waiters: core::sync::atomic::AtomicU32::new(0),
     wakeups: core::sync::atomic::AtomicU32::new(0),
+    credit: core::sync::atomic::AtomicU32::new(0),
+    reserved: 0,
 };
 
 // `__refrain_self` is read by compiled code (initial-exec model: one load from fs). `__refrain_local` is ours alone.
@@ -88,6 +93,13 @@ pub struct Local {
     /// For some threads, by their index modulo the length: a point that recorded orders put before our next event.
     known: [Point; 64],
     pub ahead: Ahead,
+    /// Chunks taken without a barrier.
+    pub takes: u32,
+    /// Chunks of earlier generations of this thread that it went on using in the current one.
+    pub made_own_again: u32,
+    /// What the current generation cost at its beginning: the price expected of the next one.
+    pub generation_cost: u32,
+    pub batch: Batch,
     pub move_time: MoveTime,
     pub loop_cells: LoopCells,
     /// Inside a real call that is part of an event: what it allocates is no event of its own.
@@ -134,6 +146,10 @@ impl Local {
                 once: None,
                 known: [Point::default(); 64],
                 ahead: Ahead::new(),
+                takes: 0,
+                made_own_again: 0,
+                generation_cost: GENERATION_COST,
+                batch: Batch::new(),
                 move_time: MoveTime::new(),
                 loop_cells: LoopCells::new(),
                 inside_event: false,
@@ -148,8 +164,7 @@ impl Local {
         slot.os_thread.store(sys::thread_id(), Relaxed);
         match control::mode() {
             Mode::Record => {
-                slot.exclusive
-                    .store(crate::access::chunk::exclusive_word(local.index), Relaxed);
+                slot.exclusive.store(Owned::first(local.index).word(), Relaxed);
                 slot.gate.store(local.chaos.first_gate(), Relaxed);
             }
             Mode::Replay => {

@@ -30,6 +30,9 @@ impl Local {
         }
         self.at_change_point();
         self.chaos.at_sync();
+        if reach.writes() {
+            self.before_release();
+        }
         if !control::observes_memory() {
             // Nothing but atomics is observed: cells, and no chunks.
             let cell = address & !(CELL_BYTES - 1);

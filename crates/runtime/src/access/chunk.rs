@@ -1,5 +1,7 @@
 //! Chunk words: who may access 64 bytes without a record, and how that changes. Protocol: `README.md`.
 use crate::access::cell;
+use crate::access::generations::EXCLUSIVE;
+use crate::access::generations::Owned;
 use crate::access::moves;
 use crate::access::moves::AHEAD_IDLE;
 use crate::access::moves::AHEAD_SHARED;
@@ -24,7 +26,6 @@ use runtime_abi::CHUNK_SHADOW;
 use runtime_abi::ThreadSlot;
 use runtime_abi::thread_state;
 
-const EXCLUSIVE: u64 = 1 << 63;
 const MOVING: u64 = 1 << 62;
 const SPLIT: u64 = 1 << 61;
 /// Split, and used by atomics: never made whole again.
@@ -32,10 +33,6 @@ const SPLIT_FOR_GOOD: u64 = SPLIT | 1;
 
 /// Held while an epoch is created, so that logs and epoch numbers agree.
 static EPOCH_LOCK: AtomicU32 = AtomicU32::new(0);
-
-pub fn exclusive_word(thread: u32) -> u64 {
-    EXCLUSIVE | thread as u64
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
@@ -78,6 +75,12 @@ pub fn allows(slot: &ThreadSlot, address: u64, intent: Intent) -> bool {
     word == slot.exclusive.load(Relaxed) || (intent == Intent::Read && word.wrapping_sub(1) < slot.seen.load(Relaxed))
 }
 
+/// Is it split, but perhaps not for good?
+#[inline]
+fn may_be_merged(address: u64) -> bool {
+    word(address).load(Relaxed) == SPLIT
+}
+
 #[inline]
 pub fn is_split(address: u64) -> bool {
     word(address).load(Acquire) & !1 == SPLIT
@@ -88,39 +91,110 @@ impl Local {
     pub fn acquire_chunk(&mut self, address: u64, intent: Intent) -> Right {
         let mut backoff = Backoff::default();
         loop {
+            let seen = word(address).load(Acquire);
+            let right = match Owned::from_word(seen) {
+                Some(owned) if self.may_own(owned, intent, address) => self.take_unused(address, owned),
+                Some(owned) => self.move_from_owner(address, owned, intent),
+                None if seen & !1 == SPLIT => return Right::Cells,
+                None if seen & MOVING != 0 => {
+                    backoff.wait();
+                    None
+                }
+                None if seen == 0 => {
+                    if !self.own(address, 0) {
+                        backoff.wait();
+                    }
+                    None
+                }
+                None if intent == Intent::Read => {
+                    self.see_epochs();
+                    None
+                }
+                None => self.move_from_readers(address, seen),
+            };
+            if let Some(right) = right {
+                return right;
+            }
             open_window(self.slot);
             if allows(self.slot, address, intent) {
                 return Right::Window;
             }
             close_window(self.slot);
-            let seen = word(address).load(Acquire);
-            match seen {
-                SPLIT | SPLIT_FOR_GOOD => return Right::Cells,
-                0 => {
-                    if word(address)
-                        .compare_exchange(0, exclusive_word(self.index), Acquire, Relaxed)
-                        .is_err()
-                    {
-                        backoff.wait();
-                    }
-                }
-                _ if seen & MOVING != 0 => backoff.wait(),
-                _ if seen & EXCLUSIVE != 0 => {
-                    if seen == exclusive_word(self.index) {
-                        continue;
-                    }
-                    if let Some(right) = self.move_from_owner(address, seen, intent) {
-                        return right;
-                    }
-                }
-                _ if intent == Intent::Read => self.see_epochs(),
-                epoch => {
-                    if let Some(right) = self.move_from_readers(address, epoch) {
-                        return right;
-                    }
-                }
-            }
         }
+    }
+
+    /// Makes the chunk of `address` this thread's, if its word is still `from`.
+    fn own(&self, address: u64, from: u64) -> bool {
+        // Acquire: whoever gave it up did so with a Release.
+        word(address)
+            .compare_exchange(from, self.owned().word(), Acquire, Relaxed)
+            .is_ok()
+    }
+
+    /// Does the owner of a chunk not use it any more, so that it can be ours for the asking? What several threads
+    /// read at a time is better shared than owned by one after the other.
+    #[inline]
+    fn may_own(&mut self, owned: Owned, intent: Intent, address: u64) -> bool {
+        if owned == self.owned() {
+            return true;
+        }
+        let end = if owned.owner() == self.index { None } else { owned.end() };
+        if (end.is_none() && owned.owner() != self.index)
+            || (intent == Intent::Read && moves::is_read_by_several(address))
+        {
+            return false;
+        }
+        self.log_take(address, end.as_slice());
+        true
+    }
+
+    /// Is the chunk split though its cells only pass from reader to reader?
+    pub fn is_only_read(&self, address: u64) -> bool {
+        let chunk = address / CHUNK_BYTES * CHUNK_BYTES;
+        may_be_merged(chunk) && cell::pass_among_readers(chunk, self.index) && moves::is_rather_quiet(chunk)
+    }
+
+    /// Is it better to own what one reads? The chunk is marked as moving.
+    fn reads_alone(&self, seen: u64, address: u64) -> bool {
+        Owned::from_word(seen).is_some_and(Owned::is_idle) && !moves::is_read_by_several(address)
+    }
+
+    /// The same without a record: within an open window there can be no event.
+    #[inline]
+    pub fn own_within_window(&mut self, address: u64, intent: Intent) -> bool {
+        let seen = word(address).load(Acquire);
+        let Some(owned) = Owned::from_word(seen) else {
+            return false;
+        };
+        let known = owned.owner() == self.index || owned.end().is_some_and(|end| self.knows(end));
+        if !known || (intent == Intent::Read && moves::is_read_by_several(address)) || !self.own(address, seen) {
+            return false;
+        }
+        self.count_take(owned);
+        true
+    }
+
+    /// Takes a chunk its owner uses no more, and those after it that a sequence of accesses would need next.
+    fn take_unused(&mut self, address: u64, owned: Owned) -> Option<Right> {
+        open_window(self.slot);
+        if !self.own(address, owned.word()) {
+            close_window(self.slot);
+            return None;
+        }
+        self.count_take(owned);
+        let ahead = self.ahead.next(address / CHUNK_BYTES);
+        let along = match ahead {
+            1 => 0,
+            _ => self.each_after(address, ahead - 1, |at| {
+                let seen = word(at).load(Relaxed);
+                // Not newer: what we know of this owner covers them, too.
+                Owned::from_word(seen).is_some_and(|next| {
+                    next.owner() == owned.owner() && next.generation() <= owned.generation() && self.own(at, seen)
+                })
+            }),
+        };
+        self.ahead.took(address / CHUNK_BYTES + along + 1);
+        Some(Right::Window)
     }
 
     /// Splits the chunk of `address` into cells at once: it is used by atomics.
@@ -142,19 +216,20 @@ impl Local {
             }
             let users = match seen {
                 0 => None,
-                _ if seen == exclusive_word(self.index) => Some(self.point()),
-                _ if seen & EXCLUSIVE != 0 => Some(self.wait_for_owner(seen)),
-                epoch => {
-                    self.log_take_from_readers(address, epoch);
-                    Some(self.point())
-                }
+                _ => match Owned::from_word(seen) {
+                    Some(owned) => Some(self.wait_for_owner(owned)),
+                    None => {
+                        self.log_take_from_readers(address, seen);
+                        Some(self.point())
+                    }
+                },
             };
             finish_split(address, users);
         }
     }
 
-    /// Makes a split chunk whole again, and this thread's alone: after all users of its cells.
-    pub fn merge_chunk(&mut self, address: u64) {
+    /// Makes a split chunk whole again, after all users of its cells: this thread's alone, or shared.
+    pub fn merge_chunk(&mut self, address: u64, intent: Intent) {
         let chunk = address / CHUNK_BYTES * CHUNK_BYTES;
         let held = cell::lock_chunk(chunk);
         if word(chunk).load(Acquire) == SPLIT {
@@ -165,7 +240,11 @@ impl Local {
                 self.acquisition(Kind::Take, chunk, 1, &sources[..count]);
                 cell::set_hiding(chunk);
             }
-            word(chunk).store(exclusive_word(self.index), Release);
+            let whole = match intent {
+                Intent::Write => self.owned().word(),
+                Intent::Read => self.create_epoch(Kind::Share, chunk, &[]),
+            };
+            word(chunk).store(whole, Release);
         }
         // Whoever waits for a cell looks at the chunk's word again when it has it.
         cell::unlock_chunk(chunk, &held);
@@ -174,86 +253,94 @@ impl Local {
     /// Gets the right to access all chunks of a range, with one barrier for as many as possible. False: some of them
     /// are better used cell by cell, or somebody else wants them, too. The window is closed.
     pub fn acquire_range(&mut self, start: u64, end: u64, intent: Intent) -> bool {
-        let mut batch = Batch::new();
+        // Chunks of one owner in a row would have needed one barrier.
+        let mut taken_from: Option<Owned> = None;
         for chunk in (start / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES)).map(|chunk| chunk * CHUNK_BYTES) {
-            if batch.is_full() {
-                self.finish_batch(&mut batch, intent);
+            if self.batch.is_full() {
+                self.finish_batch();
             }
             let seen = word(chunk).load(Acquire);
-            let mine = exclusive_word(self.index);
             match seen {
-                _ if seen == mine => {}
-                SPLIT if moves::is_quiet(chunk) => self.merge_chunk(chunk),
+                _ if seen == self.owned().word() => {}
+                SPLIT if moves::is_quiet(chunk) => self.merge_chunk(chunk, Intent::Write),
+                SPLIT if intent == Intent::Read && self.is_only_read(chunk) => self.merge_chunk(chunk, intent),
                 // The loop may hold its cells.
                 SPLIT | SPLIT_FOR_GOOD => {}
-                0 => _ = word(chunk).compare_exchange(0, mine, Acquire, Relaxed),
+                0 => _ = self.own(chunk, 0),
                 _ if seen & MOVING != 0 => {
-                    self.finish_batch(&mut batch, intent);
+                    self.finish_batch();
                     return false;
                 }
-                _ if seen & EXCLUSIVE != 0 => {
-                    if Heat::after_move(chunk, &self.move_time).chunk_is_hot {
-                        self.finish_batch(&mut batch, intent);
-                        return false;
-                    }
-                    if self.begin_move(chunk, seen) {
-                        batch.add(chunk, seen);
-                    }
-                }
-                _ if intent == Intent::Read => self.see_epochs(),
                 _ => {
+                    match Owned::from_word(seen) {
+                        Some(owned) if self.may_own(owned, intent, chunk) => {
+                            if self.own(chunk, seen) && (owned.owner() == self.index || !taken_from.replace(owned).is_some_and(|before| before.owner() == owned.owner())) {
+                                self.count_take(owned);
+                            }
+                            continue;
+                        }
+                        Some(owned) if !owned.is_idle() && owned.end().is_none() => {
+                            if Heat::after_move(chunk, intent, &self.move_time).chunk_is_hot {
+                                self.finish_batch();
+                                return false;
+                            }
+                        }
+                        Some(_) => {}
+                        None if intent == Intent::Read => {
+                            self.see_epochs();
+                            continue;
+                        }
+                        None => {}
+                    }
                     if self.begin_move(chunk, seen) {
-                        batch.add(chunk, seen);
+                        let share = intent == Intent::Read && !self.reads_alone(seen, chunk);
+                        self.batch.add(chunk, seen, share);
                     }
                 }
             }
         }
-        self.finish_batch(&mut batch, intent);
+        self.finish_batch();
         true
     }
 
     /// Completes the moves of a batch. Nobody waits for anybody while it holds a mark, except for windows to close.
-    fn finish_batch(&mut self, batch: &mut Batch, intent: Intent) {
-        let Some((first, _)) = batch.chunks().first().copied() else {
+    fn finish_batch(&mut self) {
+        let Some(Moving { chunk: first, .. }) = self.batch.chunks().first().copied() else {
             return;
         };
-        let mut oldest = u64::MAX;
-        for (_, seen) in batch.chunks() {
-            if seen & EXCLUSIVE == 0 {
-                oldest = oldest.min(*seen);
-            }
-        }
+        let intent = match self.batch.chunks().iter().any(|moving| moving.share) {
+            true => Intent::Read,
+            false => Intent::Write,
+        };
+        let epochs = self.batch.chunks().iter().filter(|moving| moving.seen & EXCLUSIVE == 0);
+        let oldest = epochs.map(|moving| moving.seen).min().unwrap_or(u64::MAX);
         if oldest != u64::MAX {
             self.log_take_from_readers(first, oldest);
         }
-        let mut owners = [Point::default(); run_model::MAX_SOURCES];
-        let mut count = 0;
-        let mut previous = 0;
+        let mut owners = Owners::default();
         let mut epoch = 0;
-        for (_, seen) in batch.chunks().iter().filter(|(_, seen)| seen & EXCLUSIVE != 0) {
-            if *seen == previous {
+        for i in 0..self.batch.count {
+            let Some(owned) = Owned::from_word(self.batch.chunks[i].seen) else {
+                continue;
+            };
+            if owned.owner() == self.index || owners.covers(owned) {
                 continue;
             }
-            previous = *seen;
-            owners[count] = self.wait_for_owner(*seen);
-            count += 1;
-            if count == owners.len() {
-                epoch = self.log_batch(first, intent, &owners);
-                count = 0;
+            let user = self.wait_for_owner(owned);
+            if !owners.add(user, owned.end().is_none()) {
+                epoch = self.log_batch(first, intent, owners.points());
+                owners = Owners::default();
+                owners.add(user, owned.end().is_none());
             }
         }
-        if count > 0 {
-            epoch = self.log_batch(first, intent, &owners[..count]);
+        if owners.count > 0 || (intent == Intent::Read && epoch == 0) {
+            epoch = self.log_batch(first, intent, owners.points());
         }
-        for (chunk, _) in batch.chunks() {
-            let new = if intent == Intent::Read {
-                epoch
-            } else {
-                exclusive_word(self.index)
-            };
-            word(*chunk).store(new, Release);
+        for moving in self.batch.chunks() {
+            let new = if moving.share { epoch } else { self.owned().word() };
+            word(moving.chunk).store(new, Release);
         }
-        batch.count = 0;
+        self.batch.count = 0;
     }
 
     fn log_batch(&mut self, address: u64, intent: Intent, owners: &[Point]) -> u64 {
@@ -273,22 +360,31 @@ impl Local {
             .is_ok()
     }
 
-    fn move_from_owner(&mut self, address: u64, seen: u64, intent: Intent) -> Option<Right> {
-        if !self.begin_move(address, seen) {
+    fn move_from_owner(&mut self, address: u64, owned: Owned, intent: Intent) -> Option<Right> {
+        if !self.begin_move(address, owned.word()) {
             return None;
         }
+        let intent = match intent {
+            Intent::Read if self.reads_alone(owned.word(), address) => Intent::Write,
+            _ => intent,
+        };
+        // Asked once: neighbours of a newer generation may be marked only if we wait for what the owner does now.
+        let ended = owned.end_soon();
+        let in_use = ended.is_none() && !owned.is_idle();
         let Heat {
             page_is_hot,
             chunk_is_hot,
-        } = Heat::after_move(address, &self.move_time);
+        } = match in_use {
+            true => Heat::after_move(address, intent, &self.move_time),
+            false => Heat::NONE,
+        };
         if page_is_hot || chunk_is_hot {
             let page = address / CHUNK_BYTES / PAGE_CHUNKS * PAGE_CHUNKS * CHUNK_BYTES;
             let mut along = 0u64;
             for i in (0..PAGE_CHUNKS).filter(|_| page_is_hot) {
-                let chunk = page + i * CHUNK_BYTES;
-                along |= (self.begin_move(chunk, seen) as u64) << i;
+                along |= (self.begin_move_from(page + i * CHUNK_BYTES, owned.owner()) as u64) << i;
             }
-            let owner = self.wait_for_owner(seen);
+            let owner = self.wait_for_all_of(owned);
             for i in (0..PAGE_CHUNKS).filter(|i| along >> i & 1 != 0) {
                 finish_split(page + i * CHUNK_BYTES, Some(owner));
             }
@@ -296,18 +392,30 @@ impl Local {
             return Some(Right::Cells);
         }
         let ahead = match intent {
-            Intent::Read if is_idle(owner_slot(seen)) => AHEAD_IDLE,
+            Intent::Read if !in_use => AHEAD_IDLE,
             Intent::Read => AHEAD_SHARED,
             Intent::Write => self.ahead.next(address / CHUNK_BYTES),
         };
-        let along = self.take_along(address, seen, ahead - 1);
-        let owner = self.wait_for_owner(seen);
+        let along = self.each_after(address, ahead - 1, |at| {
+            if ended.is_none() {
+                return self.begin_move_from(at, owned.owner());
+            }
+            // Without a barrier only what was not used since.
+            let seen = word(at).load(Relaxed);
+            Owned::from_word(seen).is_some_and(|next| {
+                next.owner() == owned.owner()
+                    && next.generation() <= owned.generation()
+                    && self.begin_move(at, seen)
+            })
+        });
+        let owner = ended.unwrap_or_else(|| self.wait_for_all_of(owned));
         let new = match intent {
             Intent::Write => {
                 self.log_take(address, &[owner]);
                 self.ahead.took(address / CHUNK_BYTES + along + 1);
-                exclusive_word(self.index)
+                self.owned().word()
             }
+            Intent::Read if owned.owner() == self.index => self.create_epoch(Kind::Share, address, &[]),
             Intent::Read => self.create_epoch(Kind::Share, address, &[owner]),
         };
         open_window(self.slot);
@@ -322,12 +430,12 @@ impl Local {
             return None;
         }
         let ahead = self.ahead.next(address / CHUNK_BYTES);
-        let along = self.take_along(address, epoch, ahead - 1);
+        let along = self.each_after(address, ahead - 1, |at| self.begin_move(at, epoch));
         self.log_take_from_readers(address, epoch);
         let Heat {
             page_is_hot,
             chunk_is_hot,
-        } = Heat::after_move(address, &self.move_time);
+        } = Heat::after_move(address, Intent::Write, &self.move_time);
         if page_is_hot || chunk_is_hot {
             for i in 0..=along {
                 finish_split(address + i * CHUNK_BYTES, Some(self.point()));
@@ -337,19 +445,25 @@ impl Local {
         self.ahead.took(address / CHUNK_BYTES + along + 1);
         open_window(self.slot);
         for i in 0..=along {
-            word(address + i * CHUNK_BYTES).store(exclusive_word(self.index), Release);
+            word(address + i * CHUNK_BYTES).store(self.owned().word(), Release);
         }
         Some(Right::Window)
     }
 
-    /// Marks up to `most` chunks after `address` that have the same word as moving; returns how many.
-    fn take_along(&self, address: u64, seen: u64, most: u64) -> u64 {
+    /// Tries `take` on up to `most` chunks after `address`, until one fails; returns how many did not.
+    fn each_after(&self, address: u64, most: u64, take: impl Fn(u64) -> bool) -> u64 {
         // Within one page of shadow words, which is mapped since the first word is.
         let most = most.min(511 - address / CHUNK_BYTES % 512);
         (1..=most)
-            .find(|i| !self.begin_move(address + i * CHUNK_BYTES, seen))
+            .find(|i| !take(address + i * CHUNK_BYTES))
             .unwrap_or(most + 1)
             - 1
+    }
+
+    /// Marks a chunk as moving if `owner` has it, of whatever generation.
+    fn begin_move_from(&self, address: u64, owner: u32) -> bool {
+        let seen = word(address).load(Relaxed);
+        Owned::from_word(seen).is_some_and(|owned| owned.owner() == owner) && self.begin_move(address, seen)
     }
 
     fn log_take(&mut self, address: u64, sources: &[Point]) {
@@ -358,18 +472,30 @@ impl Local {
         }
     }
 
-    /// After this, whatever the owner did under its exclusive word is in the count that is returned.
-    fn wait_for_owner(&mut self, seen: u64) -> Point {
-        let slot = owner_slot(seen);
+    /// After this, whatever the owner did under this exclusive word is in the count that is returned.
+    fn wait_for_owner(&mut self, owned: Owned) -> Point {
+        if owned.owner() == self.index {
+            return self.point();
+        }
+        owned.end_soon().unwrap_or_else(|| self.wait_for_all_of(owned))
+    }
+
+    /// The same for all chunks of the owner's that are marked as moving, of whatever generation.
+    fn wait_for_all_of(&mut self, owned: Owned) -> Point {
+        if owned.owner() == self.index {
+            return self.point();
+        }
+        let slot = owned.slot();
         // A thread that has ended, or is blocked, needs no barrier (README.md).
-        if !is_idle(slot) {
+        if !owned.is_idle() {
+            owned.give_credit(1);
             MoveTime::measure(&mut self.move_time, || {
                 sys::barrier_everywhere();
                 wait_for_window(slot);
             });
         }
         Point {
-            thread: ThreadIndex((seen & !EXCLUSIVE) as u32),
+            thread: ThreadIndex(owned.owner()),
             count: slot.count.load(Acquire),
         }
     }
@@ -443,17 +569,6 @@ fn wait_for_window(slot: &ThreadSlot) {
     }
 }
 
-fn owner_slot(seen: u64) -> &'static ThreadSlot {
-    control::slot((seen & !EXCLUSIVE) as u32)
-}
-
-/// Is the thread blocked in a call, or gone?
-fn is_idle(slot: &ThreadSlot) -> bool {
-    // SeqCst: pairs with the swaps in `Local::blocking`; the mark on the chunk was a locked instruction before this.
-    let state = slot.state.load(core::sync::atomic::Ordering::SeqCst);
-    state == thread_state::EXITED || state == thread_state::BLOCKED
-}
-
 /// The chunk's cells decide from now on. Each starts as last used, and written, at the point given: the former owner's,
 /// or one that is after all former users'.
 fn finish_split(address: u64, user: Option<Point>) {
@@ -465,16 +580,24 @@ fn finish_split(address: u64, user: Option<Point>) {
     word(address).store(SPLIT, Release);
 }
 
-/// Chunks on the move, and what their words were.
-struct Batch {
-    chunks: [(u64, u64); 64],
+/// A chunk on the move, what its word was, and whether it is to be shared.
+#[derive(Clone, Copy, Default)]
+struct Moving {
+    chunk: u64,
+    seen: u64,
+    share: bool,
+}
+
+/// Chunks on the move at the same time, so that one barrier does for all.
+pub struct Batch {
+    chunks: [Moving; 64],
     count: usize,
 }
 
 impl Batch {
-    fn new() -> Batch {
+    pub fn new() -> Batch {
         Batch {
-            chunks: [(0, 0); 64],
+            chunks: [Moving::default(); 64],
             count: 0,
         }
     }
@@ -483,12 +606,49 @@ impl Batch {
         self.count == self.chunks.len()
     }
 
-    fn add(&mut self, chunk: u64, seen: u64) {
-        self.chunks[self.count] = (chunk, seen);
+    fn add(&mut self, chunk: u64, seen: u64, share: bool) {
+        self.chunks[self.count] = Moving { chunk, seen, share };
         self.count += 1;
     }
 
-    fn chunks(&self) -> &[(u64, u64)] {
+    fn chunks(&self) -> &[Moving] {
         &self.chunks[..self.count]
+    }
+}
+
+/// Owners of the chunks of a batch, each with what it had completed.
+#[derive(Default)]
+struct Owners {
+    points: [Point; run_model::MAX_SOURCES],
+    /// Bit i: the point of `points[i]` is after everything its thread did to any of the chunks.
+    final_points: u64,
+    count: usize,
+}
+
+impl Owners {
+    fn position(&self, thread: u32) -> Option<usize> {
+        self.points().iter().position(|point| point.thread.0 == thread)
+    }
+
+    fn covers(&self, owned: Owned) -> bool {
+        self.position(owned.owner())
+            .is_some_and(|i| self.final_points >> i & 1 != 0)
+    }
+
+    /// False: there is no room.
+    fn add(&mut self, point: Point, is_final: bool) -> bool {
+        let i = self.position(point.thread.0).unwrap_or(self.count);
+        if i == self.points.len() {
+            return false;
+        }
+        self.count = self.count.max(i + 1);
+        self.points[i].thread = point.thread;
+        self.points[i].count = self.points[i].count.max(point.count);
+        self.final_points |= (is_final as u64) << i;
+        true
+    }
+
+    fn points(&self) -> &[Point] {
+        &self.points[..self.count]
     }
 }

@@ -95,7 +95,10 @@ impl Local {
         let covered = ranges.iter().all(|range| {
             range.chunks().all(|at| {
                 chunk::allows(self.slot, at, range.intent())
-                    || (chunk::is_split(at) && self.loop_cells.hold(at, range.write != 0))
+                    || self.own_within_window(at, range.intent())
+                    || (chunk::is_split(at)
+                        && (range.write != 0 || !self.is_only_read(at))
+                        && self.loop_cells.hold(at, range.write != 0))
             })
         });
         if !covered {

@@ -2,6 +2,7 @@
 mod atomics;
 pub mod cell;
 pub mod chunk;
+pub mod generations;
 pub mod loops;
 pub mod moves;
 mod plain;

@@ -1,4 +1,5 @@
 //! When to move a chunk, when to split it, and how many to take at once: heuristics, on which nothing depends but speed.
+use crate::access::chunk::Intent;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::CHUNK_BYTES;
@@ -22,12 +23,18 @@ const MOVING_SHARE: u64 = 8;
 /// A split chunk is made whole again when one thread alone was seen using it this many times, looking now and then.
 const STREAK: u32 = 6;
 
+/// Moves of a page's chunks for reading that are believed to be for several readers, after one that was.
+const READINGS: u32 = 16;
+
 /// Per chunk or page, by a hash of its number: when it last moved, and how often in quick succession (8 bits).
 /// Collisions only split something early.
 static CHUNK_MOVES: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
 static PAGE_MOVES: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 /// Per chunk, by a hash of its number: who was seen using it, and how often in a row (8 bits).
 static STREAKS: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
+
+/// Per page, by a hash of its number: for how many more moves to believe that several threads read it at a time.
+static READ_BY_SEVERAL: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 
 /// Is it better to split?
 pub struct Heat {
@@ -36,8 +43,18 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// Counts a move. A chunk's first move (what one thread made, another uses) says nothing about its page.
-    pub fn after_move(address: u64, busy: &MoveTime) -> Heat {
+    pub const NONE: Heat = Heat {
+        page_is_hot: false,
+        chunk_is_hot: false,
+    };
+
+    /// Counts a move of a chunk that its owner may be using. One to readers splits nothing: when they have it, it
+    /// stays with them. A chunk's first move (what one thread made, another uses) says nothing about its page.
+    pub fn after_move(address: u64, intent: Intent, busy: &MoveTime) -> Heat {
+        if intent == Intent::Read {
+            page_entry(address).store(READINGS, Relaxed);
+            return Heat::NONE;
+        }
         let chunk = address / CHUNK_BYTES;
         let patient = !busy.is_too_much();
         let moves = count_move(&CHUNK_MOVES, chunk, patient);
@@ -47,6 +64,20 @@ impl Heat {
             chunk_is_hot: moves > CHUNK_MOVES_BEFORE_SPLIT,
         }
     }
+}
+
+/// Were chunks of this page read by several threads at a time? Asking uses the knowledge up.
+pub fn is_read_by_several(address: u64) -> bool {
+    let entry = page_entry(address);
+    let left = entry.load(Relaxed);
+    if left > 0 {
+        entry.store(left - 1, Relaxed);
+    }
+    left > 0
+}
+
+fn page_entry(address: u64) -> &'static AtomicU32 {
+    entry(&READ_BY_SEVERAL, address / CHUNK_BYTES / PAGE_CHUNKS)
 }
 
 fn entry(table: &[AtomicU32], number: u64) -> &AtomicU32 {
@@ -66,8 +97,17 @@ fn count_move(moves: &[AtomicU32], number: u64, patient: bool) -> u32 {
 
 /// Has the chunk of `address` not moved for a while?
 pub fn is_quiet(address: u64) -> bool {
+    time_since_move(address) > QUIET
+}
+
+/// Not for long enough that its next move does not count as quick?
+pub fn is_rather_quiet(address: u64) -> bool {
+    time_since_move(address) > QUICK
+}
+
+fn time_since_move(address: u64) -> u32 {
     let before = entry(&CHUNK_MOVES, address / CHUNK_BYTES).load(Relaxed);
-    ((cycles() >> 20) as u32).wrapping_sub(before >> 8) & 0xff_ffff > QUIET
+    ((cycles() >> 20) as u32).wrapping_sub(before >> 8) & 0xff_ffff
 }
 
 /// `thread` used the split chunk of `address`, and nobody else between: true if it should have it for itself again.

@@ -53,9 +53,14 @@ impl Local {
                 return result;
             }
             if chunk::is_split(address) || self.acquire_chunk(address, intent) == Right::Cells {
-                // Now and then: has nobody else used this chunk for a while?
-                if self.event().is_multiple_of(8) && moves::continues_streak(address, self.index) {
-                    self.merge_chunk(address);
+                // Now and then: has nobody else used this chunk for a while, or has everybody only read it?
+                if self.event().is_multiple_of(8) {
+                    if moves::continues_streak(address, self.index) {
+                        self.merge_chunk(address, Intent::Write);
+                    } else if intent == Intent::Read && self.is_only_read(address) {
+                        self.merge_chunk(address, Intent::Read);
+                        continue;
+                    }
                 }
                 match self.perform_in_split_chunk(address, bytes, reach, access, check) {
                     Ok(result) => return result,

@@ -105,6 +105,7 @@ fn begin_spawn(creator: &mut Local) -> Option<u32> {
     }
     creator.at_change_point();
     creator.chaos.at_sync();
+    creator.before_release();
     let index = control::new_thread();
     if index as usize >= runtime_abi::THREADS_MAX {
         control::header()
