@@ -202,12 +202,12 @@ pub struct ThreadSlot {
     pub signal: AtomicU32,
     /// Recording: one more than the index of the first event whose record could not be written; 0: none.
     pub lost: AtomicU64,
-    /// Replay: threads asleep until this one completes something, and a number that changes when they are woken.
-    pub waiters: AtomicU32,
+    /// Replay: the count at which this thread is to wake threads that sleep until then; 0: none.
+    pub wake_at: AtomicU64,
+    /// Replay: changes when they are woken.
     pub wakeups: AtomicU32,
     /// Recording: how much this thread may spend on new generations. Given by those who take chunks from it.
     pub credit: AtomicU32,
-    pub reserved: u32,
 }
 
 const _: () = assert!(size_of::<ThreadSlot>() == 128);

@@ -10,6 +10,7 @@ use crate::control;
 use crate::control::Mode;
 use crate::heap::ThreadHeap;
 use crate::log::LogWriter;
+use crate::replay;
 use crate::replay::Cursor;
 use crate::sys;
 use core::arch::asm;
@@ -46,10 +47,9 @@ static UNOBSERVED: ThreadSlot = ThreadSlot {
     parent: core::sync::atomic::AtomicU32::new(0),
     signal: core::sync::atomic::AtomicU32::new(0),
     lost: core::sync::atomic::AtomicU64::new(0),
-    waiters: core::sync::atomic::AtomicU32::new(0),
+    wake_at: core::sync::atomic::AtomicU64::new(0),
     wakeups: core::sync::atomic::AtomicU32::new(0),
     credit: core::sync::atomic::AtomicU32::new(0),
-    reserved: 0,
 };
 
 // `__refrain_self` is read by compiled code (initial-exec model: one load from fs). `__refrain_local` is ours alone.
@@ -77,6 +77,8 @@ pub struct Local {
     pub index: u32,
     pub log: LogWriter,
     pub cursor: Cursor,
+    /// Replay: how long to spin at a gate before sleeping.
+    pub spins: u32,
     pub chaos: Chaos,
     pub heap: ThreadHeap,
     /// Destructor rounds still to wait for before the thread counts as ended.
@@ -136,6 +138,7 @@ impl Local {
                 index,
                 log: LogWriter::new(index),
                 cursor: Cursor::new(),
+                spins: replay::SPINS_AT_FIRST,
                 chaos: Chaos::new(index),
                 heap: ThreadHeap::new(index),
                 exit_rounds: 3,
@@ -224,11 +227,23 @@ impl Local {
     /// The current event is complete.
     #[inline]
     pub fn complete(&self) {
-        // Release: whoever waits for this count sees what the event did (pairs with the Acquire in `replay::wait_for`).
-        self.slot.count.store(self.event() + 1, Release);
-        // Relaxed: a waiter that is missed looks again by itself before long.
-        if self.slot.waiters.load(Relaxed) != 0 {
-            crate::replay::wake(self.slot);
+        self.complete_many(1);
+    }
+
+    #[inline]
+    pub fn complete_many(&self, events: u64) {
+        let count = self.event() + events;
+        // Release: whoever waits for this count sees what the events did (pairs with the Acquire in `replay::wait_for`).
+        self.slot.count.store(count, Release);
+        self.wake_sleepers();
+    }
+
+    /// Replay: wakes who sleeps until this thread has come as far as it has.
+    #[inline]
+    pub fn wake_sleepers(&self) {
+        // Relaxed: a sleeper that is missed looks again by itself before long. 0 wraps around: nobody sleeps.
+        if self.slot.wake_at.load(Relaxed).wrapping_sub(1) < self.event() {
+            replay::wake(self.slot);
         }
     }
 

@@ -6,7 +6,6 @@
 use crate::control;
 use crate::local::Local;
 use crate::sys;
-use crate::sys::Backoff;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -162,6 +161,9 @@ impl Local {
         if event >= self.cursor.events {
             self.stop_here();
         }
+        // A sleeper may have lowered the gate.
+        self.wake_sleepers();
+        self.cursor.arm(self.slot);
         let mut last = None;
         while let Some(gate) = self.cursor.peek(event) {
             self.compare(gate, doing);
@@ -236,32 +238,46 @@ impl Local {
     }
 
     /// Waits until `thread` has completed `count` events.
-    fn wait_for(&self, thread: u32, count: u64) {
+    fn wait_for(&mut self, thread: u32, count: u64) {
         let awaited = control::slot(thread);
-        let mut backoff = Backoff::for_threads(control::header().threads.load(Relaxed));
-        // Acquire: pairs with the Release in `Local::complete` and with compiled code's plain stores, which x86 keeps
-        // in order after the accesses they count.
-        while awaited.count.load(Acquire) < count {
-            if !backoff.is_long() {
-                backoff.wait();
-                continue;
+        // Acquire: pairs with the Release in `Local::complete_many` and with compiled code's plain stores, which x86
+        // keeps in order after the accesses they count.
+        let arrived = || awaited.count.load(Acquire) >= count;
+        if arrived() {
+            return;
+        }
+        // Compiled code may have come here without waking anybody.
+        self.wake_sleepers();
+        // Spinning pays if the other thread runs at the same time, which only trying shows.
+        for _ in 0..self.spins {
+            core::hint::spin_loop();
+            if arrived() {
+                self.spins = (self.spins + self.spins / 8).min(SPINS_MAX);
+                return;
             }
-            self.slot.wait_thread.store(thread, Relaxed);
-            self.slot.wait_count.store(count, Relaxed);
-            self.slot.state.store(thread_state::WAITING, Release);
+        }
+        self.spins = (self.spins / 2).max(SPINS_MIN);
+        self.slot.wait_thread.store(thread, Relaxed);
+        self.slot.wait_count.store(count, Relaxed);
+        self.slot.state.store(thread_state::WAITING, Release);
+        loop {
+            sleep_until_woken(awaited, count);
+            if arrived() {
+                break;
+            }
             if control::has_diverged() {
                 sleep_forever();
             }
             if is_stuck(self.index) {
                 self.diverge(divergence::STUCK, PLAIN, thread, count, 0);
             }
-            sleep_until_woken(awaited, count);
         }
         self.slot.state.store(thread_state::RUNNING, Relaxed);
     }
 
     /// The recording has nothing more of this thread: it stays here, as it did when the recording ended.
     pub fn stop_here(&self) -> ! {
+        self.wake_sleepers();
         self.slot.state.store(thread_state::STOPPED, Release);
         sleep_forever();
     }
@@ -290,21 +306,30 @@ impl Local {
     }
 }
 
-/// Compiled code counts without waking anybody, so sleepers look for themselves this often.
+/// A sleeper that is not woken looks for itself after this long: its wish may have been missed.
 const LOOK_EVERY_NS: u64 = 1_000_000;
+/// Looks at the other thread's count before going to sleep.
+pub const SPINS_AT_FIRST: u32 = 512;
+const SPINS_MAX: u32 = 4096;
+const SPINS_MIN: u32 = 32;
 
 fn sleep_until_woken(awaited: &ThreadSlot, count: u64) {
-    awaited.waiters.fetch_add(1, SeqCst);
+    let earlier = |at: u64| if at == 0 { count } else { at.min(count) };
+    // SeqCst: the wish is visible before the count is looked at again.
+    _ = awaited.wake_at.fetch_update(SeqCst, SeqCst, |at| Some(earlier(at)));
+    // Compiled code does not wake anybody, so it must come to the runtime. Relaxed, and perhaps overwritten by the
+    // thread itself: as above, a sleeper looks for itself in the end.
+    awaited.gate.fetch_min(count, Relaxed);
     let wakeups = awaited.wakeups.load(Acquire);
     if awaited.count.load(Acquire) < count {
         sys::futex_wait(&awaited.wakeups, wakeups, LOOK_EVERY_NS);
     }
-    awaited.waiters.fetch_sub(1, SeqCst);
 }
 
-/// The thread of `slot` has completed something, and somebody sleeps until it does.
+/// The thread of `slot` has come to where somebody sleeps until it does. Those who sleep for longer say so again.
 #[cold]
 pub fn wake(slot: &ThreadSlot) {
+    slot.wake_at.store(0, SeqCst);
     slot.wakeups.fetch_add(1, Release);
     sys::futex_wake_all(&slot.wakeups);
 }

@@ -157,12 +157,12 @@ pub fn sleep_ns(nanoseconds: u64) {
 pub fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
     let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
     let (place, timeout) = (word.as_ptr() as usize, time.as_ptr() as usize);
-    // SAFETY: the kernel reads a valid word and a timespec, which is two 64-bit numbers. Not private: the words are in
-    // a shared mapping.
+    // SAFETY: the kernel reads a valid word and a timespec, which is two 64-bit numbers. Private, though the
+    // words are in a shared mapping: only threads of this process wait for them.
     unsafe {
         syscall(
             libc::SYS_futex,
-            [place, libc::FUTEX_WAIT as usize, value as usize, timeout, 0, 0],
+            [place, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize, value as usize, timeout, 0, 0],
         )
     };
 }
@@ -174,7 +174,7 @@ pub fn futex_wake_all(word: &AtomicU32) {
             libc::SYS_futex,
             [
                 word.as_ptr() as usize,
-                libc::FUTEX_WAKE as usize,
+                (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize,
                 i32::MAX as usize,
                 0,
                 0,
@@ -229,13 +229,6 @@ impl Backoff {
     const YIELDS: u32 = 512;
     const SLEEP_NS: u64 = 50_000;
 
-    /// With many threads, yielding in turn is what takes the time.
-    pub fn for_threads(threads: u32) -> Backoff {
-        Backoff {
-            rounds: if threads > 32 { Self::YIELDS - 8 } else { 0 },
-        }
-    }
-
     pub fn wait(&mut self) {
         self.rounds = self.rounds.saturating_add(1);
         match self.rounds {
@@ -243,10 +236,5 @@ impl Backoff {
             rounds if rounds <= Self::YIELDS => yield_now(),
             _ => sleep_ns(Self::SLEEP_NS),
         }
-    }
-
-    /// Has this wait become long enough to ask why?
-    pub fn is_long(&self) -> bool {
-        self.rounds > Self::YIELDS
     }
 }

@@ -6,7 +6,6 @@ use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::Ordering::Release;
 use run_model::Access;
 use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
@@ -177,8 +176,7 @@ pub unsafe extern "C" fn __refrain_loop_enter(ranges: *const Range, count: u64, 
 #[unsafe(no_mangle)]
 pub extern "C" fn __refrain_loop_leave(events: u64) {
     let Some(local) = Local::current() else { return };
-    // Release: the loop's accesses are visible with the count.
-    local.slot.count.store(local.event() + events, Release);
+    local.complete_many(events);
     if control::mode() == Mode::Record {
         local.close_loop();
     }

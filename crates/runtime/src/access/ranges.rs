@@ -11,7 +11,6 @@ use crate::control::Mode;
 use crate::local::Local;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::Ordering::Release;
 use runtime_abi::CHUNK_BYTES;
 
 /// Bytes from `address` to the end of its chunk.
@@ -58,8 +57,7 @@ impl Local {
     }
 
     fn leave_window(&self, events: u64) {
-        // Release: as in `Local::complete`.
-        self.slot.count.store(self.event() + events, Release);
+        self.complete_many(events);
         chunk::close_window(self.slot);
     }
 
