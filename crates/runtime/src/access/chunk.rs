@@ -8,6 +8,7 @@ use crate::access::moves::AHEAD_SHARED;
 use crate::access::moves::Heat;
 use crate::access::moves::MoveTime;
 use crate::access::moves::PAGE_CHUNKS;
+use crate::access::word_scan;
 use crate::control;
 use crate::local::Local;
 use crate::sys;
@@ -73,6 +74,19 @@ pub fn close_window(slot: &ThreadSlot) {
 pub fn allows(slot: &ThreadSlot, address: u64, intent: Intent) -> bool {
     let word = word(address).load(Relaxed);
     word == slot.exclusive.load(Relaxed) || (intent == Intent::Read && word.wrapping_sub(1) < slot.seen.load(Relaxed))
+}
+
+/// The same for all chunks of a range.
+#[inline]
+pub fn allows_all(slot: &ThreadSlot, start: u64, end: u64, intent: Intent) -> bool {
+    let count = end.div_ceil(CHUNK_BYTES).saturating_sub(start / CHUNK_BYTES);
+    // SAFETY: the words of neighbouring chunks are neighbours; as in `word`.
+    let words = unsafe { core::slice::from_raw_parts(word(start), count as usize) };
+    let seen = match intent {
+        Intent::Write => 0,
+        Intent::Read => slot.seen.load(Relaxed),
+    };
+    word_scan::all_allowed(words, slot.exclusive.load(Relaxed), seen)
 }
 
 /// Is it split, but perhaps not for good?

@@ -8,6 +8,7 @@ pub mod moves;
 mod plain;
 mod ranges;
 mod strings;
+mod word_scan;
 
 pub use atomics::__refrain_atomic_cas4;
 pub use atomics::__refrain_atomic_store4;

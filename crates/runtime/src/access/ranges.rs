@@ -46,10 +46,9 @@ impl Local {
             return true;
         }
         chunk::open_window(self.slot);
-        let ours = ranges.iter().all(|&(start, bytes, intent)| {
-            (start / CHUNK_BYTES..(start + bytes).div_ceil(CHUNK_BYTES))
-                .all(|chunk| chunk::allows(self.slot, chunk * CHUNK_BYTES, intent))
-        });
+        let ours = ranges
+            .iter()
+            .all(|&(start, bytes, intent)| chunk::allows_all(self.slot, start, start + bytes, intent));
         if !ours {
             chunk::close_window(self.slot);
         }
