@@ -10,7 +10,7 @@ use serde_json::json;
 pub fn solve(arguments: &SolveArguments) -> Ended {
     let store = Store::from_environment()?;
     let loaded = LoadedRun::load(store.open(arguments.run.as_deref())?)?;
-    let (_, statistics) = replayer::compute(&loaded)?;
+    let statistics = replayer::solve(&loaded)?;
     if arguments.json {
         print_json(&json!({ "run": loaded.run.name(), "statistics": statistics }))?;
         return Ok(0);

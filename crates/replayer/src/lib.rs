@@ -36,7 +36,7 @@ pub use loaded::LoadedRun;
 pub use loaded::Overview;
 pub use loaded::load_prefix;
 pub use plan::Statistics;
-pub use plan::compute;
+pub use plan::solve;
 pub use record::Recording;
 pub use record::Show;
 pub use replay::ReplayOptions;

@@ -107,8 +107,15 @@ impl Plan {
     }
 }
 
+/// Computes the schedule, whether or not there is one, and keeps it for replays.
+pub fn solve(loaded: &LoadedRun) -> Result<Statistics> {
+    let (schedule, statistics) = compute(loaded)?;
+    Plan::keep(loaded, schedule)?;
+    Ok(statistics)
+}
+
 /// Solves and checks, without keeping anything.
-pub fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
+fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
     let started = Instant::now();
     let solved = constraint_solver::solve(&loaded.logs, Hints::Use);
     let Solution { schedule, stats } = solved.map_err(|why| unsolvable(loaded, &why))?;

@@ -141,7 +141,7 @@ impl Local {
                 spins: replay::SPINS_AT_FIRST,
                 chaos: Chaos::new(index),
                 heap: ThreadHeap::new(index),
-                exit_rounds: 3,
+                exit_rounds: 4,
                 start: None,
                 argument: core::ptr::null_mut(),
                 ends_unseen: false,

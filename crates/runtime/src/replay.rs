@@ -342,29 +342,33 @@ pub fn sleep_forever() -> ! {
 
 /// Can the wait of `thread` never end? True if it leads to a thread that is gone, or around in a circle.
 ///
-/// Everyone on the path waits, so nothing on it changes while it is walked; a wait that ended meanwhile shows in the
-/// second look at the counts.
+/// Threads go on while they are looked at, so what was seen counts only if it is seen twice. A wait that has ended is
+/// not seen again, because counts only grow; hence all waits of the second look lasted from the first to the second.
 fn is_stuck(thread: u32) -> bool {
+    follow_waits(thread).is_some_and(|first| follow_waits(thread) == Some(first))
+}
+
+/// Follows the waits from `thread` on; if they lead nowhere, a number that stands for the path.
+fn follow_waits(thread: u32) -> Option<u64> {
+    let mut path = 0u64;
     let mut at = thread;
     for _ in 0..control::header().threads.load(Relaxed) + 1 {
         let slot = control::slot(at);
         if slot.state.load(Acquire) != thread_state::WAITING {
-            return false;
+            return None;
         }
         let (next, count) = (slot.wait_thread.load(Relaxed), slot.wait_count.load(Relaxed));
+        path = (path ^ (next as u64) << 48 ^ count).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let awaited = control::slot(next);
         let state = awaited.state.load(Acquire);
         if awaited.count.load(Acquire) >= count {
-            return false;
+            return None;
         }
-        if state == thread_state::EXITED || state == thread_state::STOPPED {
-            return true;
-        }
-        if next == thread {
-            return true;
+        if state == thread_state::EXITED || state == thread_state::STOPPED || next == thread {
+            return Some(path);
         }
         at = next;
     }
     // A circle that does not contain `thread`: those on it find out for themselves.
-    false
+    None
 }

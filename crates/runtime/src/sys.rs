@@ -162,7 +162,14 @@ pub fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
     unsafe {
         syscall(
             libc::SYS_futex,
-            [place, (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize, value as usize, timeout, 0, 0],
+            [
+                place,
+                (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize,
+                value as usize,
+                timeout,
+                0,
+                0,
+            ],
         )
     };
 }

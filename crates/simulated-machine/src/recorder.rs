@@ -23,6 +23,10 @@ const MUTEXES: u64 = 0x5500_0000_0000;
 pub struct Tuning {
     /// A chunk that has changed hands more often is split into contended cells.
     pub moves_before_split: u32,
+    /// Does a thread begin a generation when it releases something?
+    pub generations: bool,
+    /// Every so many uses of a split chunk, it is made whole again; 0: never.
+    pub uses_before_merge: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,10 +41,19 @@ pub(crate) enum Reach {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     Untouched,
-    Exclusive(usize),
+    /// The owner, and its generation when it got the chunk.
+    Exclusive(usize, usize),
     /// Everyone who has seen this epoch may read.
     Shared(i64),
     Split,
+    /// Used by atomics: never made whole again.
+    SplitForGood,
+}
+
+impl Word {
+    fn is_split(self) -> bool {
+        matches!(self, Word::Split | Word::SplitForGood)
+    }
 }
 
 /// The last user of a cell or ghost object.
@@ -59,6 +72,8 @@ pub(crate) struct ThreadState {
     pub(crate) running: bool,
     /// For each thread, how much of it this thread's records already put before its current event.
     known: BTreeMap<ThreadIndex, u64>,
+    /// What the thread had completed at the end of each of its generations but the current one.
+    ends: Vec<u64>,
 }
 
 pub(crate) struct Recorder {
@@ -67,6 +82,8 @@ pub(crate) struct Recorder {
     words: BTreeMap<u64, Word>,
     moves: BTreeMap<u64, u32>,
     users: BTreeMap<u64, User>,
+    /// How often split chunks were used since they were split.
+    uses: BTreeMap<u64, u32>,
     /// Pages in which changes of hands that recorded synchronisation orders already have no record.
     hiding: BTreeSet<u64>,
     epoch: i64,
@@ -80,6 +97,7 @@ impl Recorder {
             words: BTreeMap::new(),
             moves: BTreeMap::new(),
             users: BTreeMap::new(),
+            uses: BTreeMap::new(),
             hiding: BTreeSet::new(),
             epoch: 0,
         }
@@ -106,7 +124,7 @@ impl Recorder {
         let end = address + bytes;
         let first = address / CELL_BYTES * CELL_BYTES;
         for cell in (first..end).step_by(CELL_BYTES as usize) {
-            if self.word(cell / CHUNK_BYTES * CHUNK_BYTES) == Word::Split {
+            if self.word(cell / CHUNK_BYTES * CHUNK_BYTES).is_split() {
                 let covered = end.min(cell + CELL_BYTES) - address.max(cell);
                 self.use_cell(me, cell, covered, reach);
             }
@@ -118,14 +136,19 @@ impl Recorder {
     pub(crate) fn is_held_by(&self, me: usize, stopped: usize, address: u64, bytes: u64, reach: Reach) -> bool {
         let mut chunks = (address / CHUNK_BYTES..(address + bytes).div_ceil(CHUNK_BYTES)).map(|c| c * CHUNK_BYTES);
         chunks.any(|chunk| match self.word(chunk) {
-            Word::Exclusive(owner) => owner == stopped && owner != me,
+            Word::Exclusive(owner, generation) => {
+                owner == stopped && owner != me && generation == self.threads[owner].ends.len()
+            }
             Word::Shared(epoch) => reach != Reach::Reads && self.threads[stopped].seen >= epoch,
-            Word::Untouched | Word::Split => false,
+            Word::Untouched | Word::Split | Word::SplitForGood => false,
         })
     }
 
     /// An operation on a lock that is held now.
     pub(crate) fn touch(&mut self, me: usize, op: Op, mutex: u64) {
+        if op.releases() {
+            self.before_release(me);
+        }
         let object = MUTEXES + mutex * CELL_BYTES;
         let user = self
             .users
@@ -146,7 +169,16 @@ impl Recorder {
         self.users.insert(object, User { point, wrote: true });
     }
 
+    /// What this thread does not use from now on, others may have.
+    fn before_release(&mut self, me: usize) {
+        if self.tuning.generations {
+            let count = self.threads[me].count;
+            self.threads[me].ends.push(count);
+        }
+    }
+
     pub(crate) fn spawn(&mut self, me: usize, child: u32) {
+        self.before_release(me);
         self.log(
             me,
             Record {
@@ -235,12 +267,32 @@ impl Recorder {
         point.thread.0 as usize == me || known >= point.count
     }
 
+    /// The word of a chunk that becomes this thread's now.
+    fn own(&mut self, me: usize, chunk: u64) {
+        let generation = self.threads[me].ends.len();
+        self.words.insert(chunk, Word::Exclusive(me, generation));
+    }
+
     fn acquire(&mut self, me: usize, chunk: u64, reach: Reach) {
         match self.word(chunk) {
-            Word::Split => {}
-            Word::Untouched => _ = self.words.insert(chunk, Word::Exclusive(me)),
-            Word::Exclusive(owner) if owner == me => {}
-            Word::Exclusive(owner) => {
+            Word::SplitForGood => {}
+            Word::Split => {
+                let uses = self.uses.entry(chunk).or_default();
+                *uses += 1;
+                if self.tuning.uses_before_merge != 0 && *uses > self.tuning.uses_before_merge {
+                    self.merge(me, chunk, reach);
+                }
+            }
+            Word::Untouched => self.own(me, chunk),
+            Word::Exclusive(owner, _) if owner == me => self.own(me, chunk),
+            Word::Exclusive(owner, generation) if generation < self.threads[owner].ends.len() => {
+                // Its owner has not used it since: no need to wait for what it is doing now.
+                let thread = ThreadIndex(owner as u32);
+                let count = self.threads[owner].ends[generation];
+                self.take(me, chunk, vec![Point { thread, count }]);
+                self.own(me, chunk);
+            }
+            Word::Exclusive(owner, _) => {
                 if self.has_moved_too_often(chunk) {
                     self.finish_split(chunk, Some(self.point(owner)));
                 } else if reach == Reach::Reads {
@@ -248,7 +300,7 @@ impl Recorder {
                     self.words.insert(chunk, Word::Shared(epoch));
                 } else {
                     self.take(me, chunk, vec![self.point(owner)]);
-                    self.words.insert(chunk, Word::Exclusive(me));
+                    self.own(me, chunk);
                 }
             }
             Word::Shared(epoch) if reach == Reach::Reads => {
@@ -261,29 +313,69 @@ impl Recorder {
                 if self.has_moved_too_often(chunk) {
                     self.finish_split(chunk, Some(self.point(me)));
                 } else {
-                    self.words.insert(chunk, Word::Exclusive(me));
+                    self.own(me, chunk);
                 }
             }
+        }
+    }
+
+    /// Makes a split chunk whole again, after all users of its cells: this thread's alone, or shared.
+    fn merge(&mut self, me: usize, chunk: u64, reach: Reach) {
+        let cells = (chunk..chunk + CHUNK_BYTES).step_by(CELL_BYTES as usize);
+        let users = cells.filter_map(|cell| self.users.get(&cell).map(|user| user.point));
+        let sources: Vec<Point> = users.filter(|user| user.thread.0 as usize != me).collect();
+        let page = chunk / HIDING_PAGE_BYTES;
+        if !self.hiding.contains(&page) || sources.iter().any(|user| !self.knows(me, *user)) {
+            let (kind, value) = (Kind::Take, 1);
+            self.log(
+                me,
+                Record {
+                    kind,
+                    object: chunk,
+                    value,
+                    sources,
+                    ..Record::default()
+                },
+            );
+            self.hiding.insert(page);
+        }
+        if reach == Reach::Reads {
+            let epoch = self.create_epoch(me, Kind::Share, chunk, vec![]);
+            self.words.insert(chunk, Word::Shared(epoch));
+        } else {
+            self.own(me, chunk);
         }
     }
 
     /// Atomics work on cells only.
     fn split(&mut self, me: usize, chunk: u64) {
         let user = match self.word(chunk) {
-            Word::Split => return,
+            Word::SplitForGood => return,
+            Word::Split => {
+                self.words.insert(chunk, Word::SplitForGood);
+                return;
+            }
             Word::Untouched => None,
-            Word::Exclusive(owner) => Some(self.point(owner)),
+            Word::Exclusive(owner, generation) => Some(Point {
+                thread: ThreadIndex(owner as u32),
+                count: match self.threads[owner].ends.get(generation) {
+                    Some(end) if owner != me => *end,
+                    _ => self.threads[owner].count,
+                },
+            }),
             Word::Shared(epoch) => {
                 self.take_from_readers(me, chunk, epoch);
                 Some(self.point(me))
             }
         };
         self.finish_split(chunk, user);
+        self.words.insert(chunk, Word::SplitForGood);
     }
 
     /// The cells begin as last used, and written, at a point that is after all users of the chunk; or untouched.
     fn finish_split(&mut self, chunk: u64, user: Option<Point>) {
         self.words.insert(chunk, Word::Split);
+        self.uses.remove(&chunk);
         if let Some(point) = user {
             for cell in (chunk..chunk + CHUNK_BYTES).step_by(CELL_BYTES as usize) {
                 self.users.insert(cell, User { point, wrote: true });

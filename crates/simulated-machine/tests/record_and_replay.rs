@@ -19,6 +19,8 @@ const SHAPES: [Shape; 4] = [Shape::SMALL, Shape::MEDIUM, Shape::LARGE, Shape::HO
 fn tuning(seed: u64) -> Tuning {
     Tuning {
         moves_before_split: (seed % 4) as u32,
+        generations: !seed.is_multiple_of(3),
+        uses_before_merge: [0, 2, 5][(seed / 7 % 3) as usize],
     }
 }
 

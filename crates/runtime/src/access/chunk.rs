@@ -288,7 +288,12 @@ impl Local {
                 _ => {
                     match Owned::from_word(seen) {
                         Some(owned) if self.may_own(owned, intent, chunk) => {
-                            if self.own(chunk, seen) && (owned.owner() == self.index || !taken_from.replace(owned).is_some_and(|before| before.owner() == owned.owner())) {
+                            if self.own(chunk, seen)
+                                && (owned.owner() == self.index
+                                    || !taken_from
+                                        .replace(owned)
+                                        .is_some_and(|before| before.owner() == owned.owner()))
+                            {
                                 self.count_take(owned);
                             }
                             continue;
@@ -417,9 +422,7 @@ impl Local {
             // Without a barrier only what was not used since.
             let seen = word(at).load(Relaxed);
             Owned::from_word(seen).is_some_and(|next| {
-                next.owner() == owned.owner()
-                    && next.generation() <= owned.generation()
-                    && self.begin_move(at, seen)
+                next.owner() == owned.owner() && next.generation() <= owned.generation() && self.begin_move(at, seen)
             })
         });
         let owner = ended.unwrap_or_else(|| self.wait_for_all_of(owned));

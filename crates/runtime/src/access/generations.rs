@@ -38,7 +38,8 @@ pub const GENERATION_COST: u32 = 8;
 
 /// Per thread, by the generation modulo `KEPT`: what the thread had completed when the generation ended (47 bits), and
 /// the generation (its low 17 bits). Apart from the thread's slot, which it writes to all the time.
-static ENDS: [[AtomicU64; KEPT as usize]; THREADS_MAX] = [const { [const { AtomicU64::new(0) }; KEPT as usize] }; THREADS_MAX];
+static ENDS: [[AtomicU64; KEPT as usize]; THREADS_MAX] =
+    [const { [const { AtomicU64::new(0) }; KEPT as usize] }; THREADS_MAX];
 const TAG_SHIFT: u32 = 47;
 const TAGS: u64 = 1 << (64 - TAG_SHIFT);
 
@@ -100,7 +101,11 @@ impl Owned {
 
     /// The same, with a little patience if the owner is a thread that often releases something.
     pub fn end_soon(self) -> Option<Point> {
-        let patience = if self.slot().credit.load(Relaxed) > 0 { PATIENCE } else { 1 };
+        let patience = if self.slot().credit.load(Relaxed) > 0 {
+            PATIENCE
+        } else {
+            1
+        };
         (0..patience).find_map(|_| {
             let end = self.end();
             if end.is_none() {
