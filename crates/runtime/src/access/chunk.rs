@@ -268,7 +268,7 @@ impl Local {
     /// are better used cell by cell, or somebody else wants them, too. The window is closed.
     pub fn acquire_range(&mut self, start: u64, end: u64, intent: Intent) -> bool {
         // Chunks of one owner in a row would have needed one barrier.
-        let mut taken_from: Option<Owned> = None;
+        let mut taken_from = None;
         for chunk in (start / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES)).map(|chunk| chunk * CHUNK_BYTES) {
             if self.batch.is_full() {
                 self.finish_batch();
@@ -288,21 +288,16 @@ impl Local {
                 _ => {
                     match Owned::from_word(seen) {
                         Some(owned) if self.may_own(owned, intent, chunk) => {
-                            if self.own(chunk, seen)
-                                && (owned.owner() == self.index
-                                    || !taken_from
-                                        .replace(owned)
-                                        .is_some_and(|before| before.owner() == owned.owner()))
-                            {
+                            let goes_on = owned.owner() != self.index && taken_from == Some(owned.owner());
+                            if self.own(chunk, seen) && !goes_on {
                                 self.count_take(owned);
                             }
+                            taken_from = Some(owned.owner());
                             continue;
                         }
-                        Some(owned) if !owned.is_idle() && owned.end().is_none() => {
-                            if Heat::after_move(chunk, intent, &self.move_time).chunk_is_hot {
-                                self.finish_batch();
-                                return false;
-                            }
+                        Some(owned) if self.is_hot_after_move(chunk, owned, intent) => {
+                            self.finish_batch();
+                            return false;
                         }
                         Some(_) => {}
                         None if intent == Intent::Read => {
@@ -320,6 +315,11 @@ impl Local {
         }
         self.finish_batch();
         true
+    }
+
+    fn is_hot_after_move(&self, chunk: u64, owned: Owned, intent: Intent) -> bool {
+        let in_use = !owned.is_idle() && owned.end().is_none();
+        in_use && Heat::after_move(chunk, intent, &self.move_time).chunk_is_hot
     }
 
     /// Completes the moves of a batch. Nobody waits for anybody while it holds a mark, except for windows to close.
