@@ -135,6 +135,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "the recording ends before the program did, because {reason}; the part before is usable"
         ));
     }
+    if let Some(why) = &recorded.without_inputs {
+        say(format_args!(
+            "what came from the system is not recorded, so a replay gets it anew: {why}"
+        ));
+    }
     if ending.forked {
         say(format_args!(
             "the program called fork; what its children did is not recorded"

@@ -12,6 +12,7 @@
 
 mod encode;
 mod frame;
+pub mod inputs;
 mod predict;
 
 #[cfg(feature = "std")]

@@ -1,6 +1,7 @@
 //! Recording until something fails: attempt after attempt into one directory, and only the failing one is kept.
 use crate::Error;
 use crate::Result;
+use crate::call_sites;
 use crate::output::PassTo;
 use crate::record::Recording;
 use crate::record::Show;
@@ -11,6 +12,7 @@ use run_store::RunMeta;
 use run_store::Store;
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 use std::time::Instant;
@@ -61,6 +63,8 @@ pub struct Recorded {
     pub seal_failed: Option<Error>,
     /// The run is kept, but `latest` could not be made to mean it.
     pub latest_failed: Option<run_store::Error>,
+    /// Why system calls were not recorded.
+    pub without_inputs: Option<String>,
 }
 
 impl Recorded {
@@ -93,6 +97,7 @@ impl Campaign {
     /// Runs the program until the campaign is over. The last attempt is in the directory.
     fn repeat(&self, run: &RunDirectory, meta: &mut RunMeta, progress: &mut dyn FnMut(Progress)) -> Result<Repeated> {
         let started = Instant::now();
+        let call_sites = call_sites::table_for(Path::new(meta.executable.path.as_os_str()));
         let mut attempts = 0;
         let show = if self.attempts == Attempts::Once {
             Show::Output
@@ -101,7 +106,8 @@ impl Campaign {
         };
         loop {
             let seed = self.chaos_seed.map(|seed| seed.wrapping_add(attempts).max(1));
-            self.recording.attempt(run, meta, seed, show)?;
+            let sites = call_sites.as_deref().unwrap_or(&[]);
+            self.recording.attempt(run, meta, sites, seed, show)?;
             attempts += 1;
             let outcome = meta.ending.as_ref().map(|ending| ending.outcome);
             let failed = outcome.is_some_and(Outcome::is_failure);
@@ -112,6 +118,7 @@ impl Campaign {
                     elapsed,
                     kept,
                     interrupted,
+                    without_inputs: call_sites.as_ref().err().cloned(),
                 })
             };
             let Attempts::UntilFailure { at_most } = self.attempts else {
@@ -138,6 +145,7 @@ impl Campaign {
             elapsed,
             kept,
             interrupted,
+            without_inputs,
         } = repeated;
         let (mut seal_failed, mut latest_failed) = (None, None);
         let run = if kept {
@@ -157,6 +165,7 @@ impl Campaign {
             interrupted,
             seal_failed,
             latest_failed,
+            without_inputs,
         })
     }
 }
@@ -166,6 +175,7 @@ struct Repeated {
     elapsed: Duration,
     kept: bool,
     interrupted: Option<i32>,
+    without_inputs: Option<String>,
 }
 
 /// Prints what the failing attempt printed; that of the others was not shown.

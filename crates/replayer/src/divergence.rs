@@ -96,14 +96,18 @@ fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, rep
             format!("it waits for thread {thread} to complete {count} events, which can never happen{situation}")
         }
         divergence::SHORT => "it ended before all its recorded events were done".to_owned(),
-        divergence::VALUE => format!("it read {:#x}, recorded was {:#x}", report.value, report.other_count),
-        divergence::THREAD => "it created a thread that the recording does not have".to_owned(),
-        divergence::RESULT => {
+        divergence::VALUE if report.actual >> 8 == run_model::Op::Call as u32 => {
             format!(
-                "an operation returned {}, recorded was {}",
-                report.value as i64, report.other_count as i64
+                "it gave something else to the system call {} than recorded",
+                report.object
             )
         }
+        divergence::VALUE => format!("it read {:#x}, recorded was {:#x}", report.value, report.other_count),
+        divergence::THREAD => "it created a thread that the recording does not have".to_owned(),
+        divergence::CALL => format!(
+            "it made the system call {} there, recorded was {} at event {}",
+            report.object, report.other_thread, report.other_count
+        ),
         other => format!("it differs in a way this build has no word for ({other})"),
     };
     let shown_actual = (report.kind == divergence::OPERATION).then_some(actual.as_str());

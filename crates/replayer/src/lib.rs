@@ -7,6 +7,7 @@
 //!
 //! Solving and judging are the core's (`constraint-solver`, `schedule-checker`); directories are `run-store`'s. All
 //! unsafe code is in `sys`. Nothing here prints: what is to be said comes back as values.
+mod call_sites;
 mod campaign;
 pub mod describe;
 mod divergence;

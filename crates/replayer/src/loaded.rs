@@ -32,6 +32,9 @@ pub struct LoadedRun {
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
     pub sites: SiteBook,
+    /// Where its libc entered the kernel, and the process's id: for replays.
+    pub call_sites: Vec<u8>,
+    pub pid: u32,
 }
 
 /// What the control file says, without the logs.
@@ -99,8 +102,12 @@ impl LoadedRun {
         drop_unborn(&mut logs);
         let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
         let sites = SiteBook::load(&run);
+        let call_sites = run.control()?.call_sites()?;
+        let pid = overview.header.pid;
         let Overview { meta, state, .. } = overview;
         Ok(LoadedRun {
+            call_sites,
+            pid,
             run,
             meta,
             state,

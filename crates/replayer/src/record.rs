@@ -82,13 +82,24 @@ impl Recording {
     }
 
     /// Runs the program once into an empty run directory. The run is not yet sealed.
-    pub fn attempt(&self, run: &RunDirectory, meta: &mut RunMeta, chaos_seed: Option<u64>, show: Show) -> Result<()> {
+    ///
+    /// `call_sites`: where the program's libc enters the kernel; empty: inputs are not recorded.
+    pub fn attempt(
+        &self,
+        run: &RunDirectory,
+        meta: &mut RunMeta,
+        call_sites: &[u8],
+        chaos_seed: Option<u64>,
+        show: Show,
+    ) -> Result<()> {
         let setup = ControlSetup {
             mode: Mode::Record,
             scope: self.scope,
             chaos_seed: chaos_seed.unwrap_or(0),
             log_bytes_max: self.log_bytes_max.unwrap_or(0),
             run_directory: run.path(),
+            call_sites,
+            pid: 0,
         };
         meta.chaos_seed = chaos_seed;
         meta.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());

@@ -111,6 +111,8 @@ fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) 
         chaos_seed: watch.jitter_seed,
         log_bytes_max: 0,
         run_directory: schedule_directory,
+        call_sites: &loaded.call_sites,
+        pid: loaded.pid,
     };
     let control = ControlFile::initialise(file, name, &setup)?;
     if let Some((thread, signal)) = loaded.ended_in {

@@ -135,10 +135,12 @@ pub enum Op {
     /// A lock of a stdio stream, held across calls (`flockfile`).
     StreamLock = 41,
     StreamUnlock = 42,
+    /// A system call; its number is the object. Not in logs: inputs have a file of their own.
+    Call = 43,
 }
 
 impl Op {
-    pub const LAST: u8 = Op::StreamUnlock as u8;
+    pub const LAST: u8 = Op::Call as u8;
 
     /// May another thread go on because of this?
     pub fn releases(self) -> bool {
@@ -169,6 +171,7 @@ impl Op {
                 | FutexWait
                 | Input
                 | StreamLock
+                | Call
         )
     }
 
@@ -218,6 +221,7 @@ impl Op {
             MutexDestroy,
             StreamLock,
             StreamUnlock,
+            Call,
         ];
         ALL.get(byte as usize).copied()
     }

@@ -7,6 +7,7 @@ use crate::Result;
 use crate::Scope;
 use crate::Truncated;
 use runtime_abi::ABI_VERSION;
+use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_BYTES;
 use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::ControlHeader;
@@ -49,8 +50,13 @@ pub struct ControlSetup<'a> {
     pub chaos_seed: u64,
     /// 0: no limit.
     pub log_bytes_max: u64,
-    /// Absolute. Where logs are created (record), or the schedule is (replay).
+    /// Absolute. Where logs are created (record), or the schedule and the inputs are (replay).
     pub run_directory: &'a Path,
+    /// Where the program's libc enters the kernel: a `runtime_abi::call_sites::Table`, or as much of it as is used; empty
+    /// if system calls are to be left alone.
+    pub call_sites: &'a [u8],
+    /// Replay: the recorded process's id.
+    pub pid: u32,
 }
 
 /// What the runtime tells the tool.
@@ -62,6 +68,9 @@ pub struct HeaderSnapshot {
     pub log_bytes: u64,
     pub epoch: u64,
     pub forked: bool,
+    pub pid: u32,
+    /// Number of the first system call that the runtime did not know.
+    pub unknown_call: Option<u32>,
     pub divergence: Option<DivergenceReport>,
 }
 
@@ -123,6 +132,12 @@ impl ControlFile {
         // The program maps the file, and a page that a full disk has no room for would kill it: be refused here instead.
         file.write_all_at(&vec![0; PREALLOCATED_BYTES], 0).map_err(failed)?;
         file.write_all_at(&header, 0).map_err(failed)?;
+        assert!(
+            setup.call_sites.len() <= CONTROL_BYTES - CALL_SITES_OFFSET,
+            "too many call sites"
+        );
+        file.write_all_at(setup.call_sites, CALL_SITES_OFFSET as u64)
+            .map_err(failed)?;
         Ok(ControlFile {
             file,
             path: path.to_owned(),
@@ -159,6 +174,15 @@ impl ControlFile {
             .read_exact_at(&mut bytes, 0)
             .map_err(|e| Error::io("read", &self.path, e))?;
         decode_header(&bytes, &self.path)
+    }
+
+    /// The table of call sites, to be given to a replay as it is.
+    pub fn call_sites(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; CONTROL_BYTES - CALL_SITES_OFFSET];
+        self.file
+            .read_exact_at(&mut bytes, CALL_SITES_OFFSET as u64)
+            .map_err(|e| Error::io("read", &self.path, e))?;
+        Ok(bytes)
     }
 
     /// The slots of all threads the program has had so far, by index.
@@ -227,6 +251,7 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
         offset_of!(ControlHeader, log_bytes_max),
         &setup.log_bytes_max.to_le_bytes(),
     );
+    put(offset_of!(ControlHeader, pid), &setup.pid.to_le_bytes());
     put(offset_of!(ControlHeader, run_directory), directory);
     Ok(bytes)
 }
@@ -272,6 +297,8 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         log_bytes: u64_at(bytes, offset_of!(ControlHeader, log_bytes)),
         epoch: u64_at(bytes, offset_of!(ControlHeader, epoch)),
         forked: u32_at(bytes, offset_of!(ControlHeader, forked)) != 0,
+        pid: u32_at(bytes, offset_of!(ControlHeader, pid)),
+        unknown_call: u32_at(bytes, offset_of!(ControlHeader, unknown_call)).checked_sub(1),
         divergence: decode_divergence(bytes),
     })
 }

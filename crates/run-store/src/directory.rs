@@ -208,7 +208,7 @@ fn is_own_name(name: &str) -> bool {
     ];
     let is_log = name
         .strip_prefix("thread-")
-        .and_then(|rest| rest.strip_suffix(".log"))
+        .and_then(|rest| rest.strip_suffix(".log").or_else(|| rest.strip_suffix(".inputs")))
         .is_some();
     NAMES.contains(&name) || is_log || name.ends_with(".part")
 }

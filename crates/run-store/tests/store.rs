@@ -98,6 +98,8 @@ fn setup(run_directory: &Path) -> ControlSetup<'_> {
         scope: Scope::Memory,
         chaos_seed: 5,
         log_bytes_max: 9,
+        call_sites: &[],
+        pid: 0,
         run_directory,
     }
 }

@@ -69,7 +69,9 @@ pub const HIDING_PAGES_BYTES: u64 = (1 << 47) / 4096;
 /// Threads over one run; thread indices are 16 bits wide in shadow words.
 pub const THREADS_MAX: usize = 1 << 15;
 pub const HEADER_BYTES: usize = 1 << 14;
-pub const CONTROL_BYTES: usize = HEADER_BYTES + THREADS_MAX * size_of::<ThreadSlot>();
+/// Where in the control file the table of call sites is, behind the last slot.
+pub const CALL_SITES_OFFSET: usize = HEADER_BYTES + THREADS_MAX * size_of::<ThreadSlot>();
+pub const CONTROL_BYTES: usize = CALL_SITES_OFFSET + size_of::<call_sites::Table>();
 
 /// Values of [`ControlHeader::mode`].
 pub mod mode {
@@ -110,8 +112,8 @@ pub mod divergence {
     pub const VALUE: u32 = 4;
     /// A thread was created that the recording does not have.
     pub const THREAD: u32 = 5;
-    /// An operation returned something else than recorded.
-    pub const RESULT: u32 = 6;
+    /// The program made another system call, or at another event, than the recording has.
+    pub const CALL: u32 = 6;
 }
 
 #[repr(C)]
@@ -138,6 +140,10 @@ pub struct ControlHeader {
     pub epoch: AtomicU64,
     /// 1: the program called fork, and the child was not recorded.
     pub forked: AtomicU32,
+    /// The recorded process's id: written when recording, read when replaying.
+    pub pid: AtomicU32,
+    /// One more than the number of the first system call nobody here knows; 0: none.
+    pub unknown_call: AtomicU32,
     pub reserved_early: u32,
 
     // Replay: the first divergence. `divergence_kind` is written last.
@@ -149,7 +155,7 @@ pub struct ControlHeader {
     pub divergence_site: AtomicU32,
     pub divergence_object: AtomicU64,
     pub divergence_value: AtomicU64,
-    /// Kind-specific: for STUCK the awaited thread and count, for VALUE and RESULT the recorded value.
+    /// Kind-specific: for STUCK the awaited thread and count, for VALUE the recorded value, for CALL the recorded number and event.
     pub divergence_other_thread: AtomicU32,
     pub reserved: u32,
     pub divergence_other_count: AtomicU64,
@@ -218,6 +224,40 @@ const _: () = assert!(offset_of!(ThreadSlot, exclusive) == 16);
 const _: () = assert!(offset_of!(ThreadSlot, seen) == 24);
 const _: () = assert!(offset_of!(ThreadSlot, window) == 32);
 const _: () = assert!(offset_of!(ThreadSlot, site) == 40);
+
+/// Places in libc that enter the kernel, which the runtime replaces by jumps to itself. Found by the crate
+/// `syscall-sites`, written into the control file by the tool.
+pub mod call_sites {
+    pub const BUILD_ID_BYTES: usize = 20;
+    /// A jump with a 32-bit displacement.
+    pub const JUMP_BYTES: usize = 5;
+    pub const WINDOW_BYTES_MAX: usize = 20;
+    pub const SITES_MAX: usize = 2000;
+
+    #[repr(C)]
+    pub struct Table {
+        /// Of the one object that the entries are about.
+        pub build_id: [u8; BUILD_ID_BYTES],
+        /// 0: system calls are not intercepted.
+        pub count: u32,
+        pub entries: [Entry; SITES_MAX],
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub struct Entry {
+        /// Address of the window, relative to the object's load address.
+        pub address: u64,
+        /// Length of the window, and where in it the `syscall` is.
+        pub length: u8,
+        pub syscall_at: u8,
+        pub reserved: [u8; 2],
+        pub bytes: [u8; WINDOW_BYTES_MAX],
+    }
+
+    const _: () = assert!(size_of::<Entry>() == 32);
+    const _: () = assert!(size_of::<Table>() == 24 + SITES_MAX * 32);
+}
 
 /// The file `schedule` as the runtime maps it in replay. `log-format` writes it; all numbers little-endian.
 ///

@@ -1,5 +1,6 @@
 //! How a process ends. In replay it must not end before the other threads have done what they had done when the
 //! recorded process ended; in recording, the thread a fatal signal hits is noted.
+use crate::calls;
 use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
@@ -71,6 +72,8 @@ extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mu
     if control::mode() != Mode::Off
         && let Some(local) = Local::current()
     {
+        // What we do from here on is none of the program's.
+        local.calls_pass = true;
         note_end(local, signal as u32);
         wait_for_others();
     }
@@ -89,8 +92,16 @@ pub fn by_exit() {
         && let Some(local) = Local::current()
     {
         note_end(local, ENDED_BY_EXIT);
-        wait_for_others();
+        // What libc still writes belongs to the run, too, so we wait when it is done.
+        if !calls::is_installed() {
+            wait_for_others();
+        }
     }
+}
+
+/// The calling thread is about to leave, and everybody with it.
+pub fn at_last_call() {
+    wait_for_others();
 }
 
 /// Recording: this thread ends the process. Replaying: it does so only if it did.

@@ -17,6 +17,7 @@
 )]
 
 mod access;
+mod calls;
 mod chaos;
 mod control;
 mod ending;

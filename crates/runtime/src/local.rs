@@ -5,6 +5,8 @@ use crate::access::generations::Owned;
 use crate::access::loops::LoopCells;
 use crate::access::moves::Ahead;
 use crate::access::moves::MoveTime;
+use crate::calls::InputReader;
+use crate::calls::InputWriter;
 use crate::chaos::Chaos;
 use crate::control;
 use crate::control::Mode;
@@ -76,6 +78,13 @@ pub struct Local {
     pub slot: &'static ThreadSlot,
     pub index: u32,
     pub log: LogWriter,
+    /// What system calls bring in: where it is recorded, and where it was.
+    pub inputs: InputWriter,
+    pub recorded_inputs: InputReader,
+    /// System calls are none of the program's: they pass as they are.
+    pub calls_pass: bool,
+    /// Replay: this thread's id in the recording, if it has asked for it.
+    pub recorded_tid: usize,
     pub cursor: Cursor,
     /// Replay: how long to spin at a gate before sleeping.
     pub spins: u32,
@@ -137,6 +146,10 @@ impl Local {
                 slot: control::slot(index),
                 index,
                 log: LogWriter::new(index),
+                inputs: InputWriter::new(index),
+                recorded_inputs: InputReader::new(),
+                calls_pass: false,
+                recorded_tid: 0,
                 cursor: Cursor::new(),
                 spins: replay::SPINS_AT_FIRST,
                 chaos: Chaos::new(index),
@@ -173,6 +186,7 @@ impl Local {
             Mode::Replay => {
                 slot.exclusive.store(0, Relaxed);
                 local.cursor.open(local.index, slot);
+                local.recorded_inputs.open(local.index);
             }
             Mode::Off => {}
         }

@@ -170,6 +170,10 @@ impl LogWriter {
     }
 }
 
+pub fn is_stopped() -> bool {
+    STOPPED.load(Relaxed)
+}
+
 /// Recording ends here, for all threads; the program goes on.
 pub fn stop(why: u32, errno: i32) {
     let header = control::header();

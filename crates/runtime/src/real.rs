@@ -78,6 +78,12 @@ use libc::timespec;
 pub type StartRoutine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 real_functions! {
+    clock_gettime(clock: c_int, time: *mut timespec) -> c_int;
+    gettimeofday(time: *mut libc::timeval, zone: *mut c_void) -> c_int;
+    time(place: *mut libc::time_t) -> libc::time_t;
+    clock() -> c_long;
+    sched_getcpu() -> c_int;
+    getcpu(cpu: *mut c_uint, node: *mut c_uint) -> c_int;
     pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: StartRoutine, argument: *mut c_void) -> c_int;
     pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
     pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int;

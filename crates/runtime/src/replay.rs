@@ -5,6 +5,7 @@
 //! whether the wait can end at all (`find_stuck`), so that a replay which cannot go on says so at once.
 use crate::control;
 use crate::local::Local;
+use crate::real;
 use crate::sys;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
@@ -278,6 +279,7 @@ impl Local {
     /// The recording has nothing more of this thread: it stays here, as it did when the recording ended.
     pub fn stop_here(&self) -> ! {
         self.wake_sleepers();
+        release_streams();
         self.slot.state.store(thread_state::STOPPED, Release);
         sleep_forever();
     }
@@ -303,6 +305,38 @@ impl Local {
             header.divergence_kind.store(kind, Release);
         }
         sleep_forever();
+    }
+}
+
+/// A thread that stops inside libc must not keep others from printing: which of two that print by ways of libc's own
+/// (failed assertions do) came first is not recorded.
+fn release_streams() {
+    unsafe extern "C" {
+        static stdout: *mut libc::FILE;
+        static stderr: *mut libc::FILE;
+    }
+    // SAFETY: libc's streams exist as long as the process; the lock of one that is ours may be given back by us.
+    unsafe {
+        for stream in [stdout, stderr] {
+            while stream_owner(stream) == libc::pthread_self() as usize {
+                real::funlockfile(stream);
+            }
+        }
+    }
+}
+
+/// The thread that holds a stream's lock: a field of glibc's, at a place that its binary interface fixes.
+///
+/// # Safety
+/// `stream` is one of libc's.
+unsafe fn stream_owner(stream: *mut libc::FILE) -> usize {
+    const LOCK: usize = 0x88;
+    const OWNER: usize = 8;
+    // SAFETY: the caller's promise, and glibc's layout of `FILE`. Only our own value in it is of interest, which nobody
+    // else writes.
+    unsafe {
+        let lock = stream.byte_add(LOCK).cast::<*const u8>().read();
+        lock.add(OWNER).cast::<usize>().read_volatile()
     }
 }
 

@@ -49,6 +49,11 @@ static CONSTRUCTOR: extern "C" fn() = {
     extern "C" fn construct() {
         ensure();
         if control::mode() != Mode::Off {
+            if control::mode() == Mode::Record {
+                control::header().pid.store(sys::process_id(), Relaxed);
+            }
+            load_unwinder();
+            crate::calls::install();
             ending::watch();
             crate::interpose::find_foreign_callers();
             crate::interpose::prepare_openmp();
@@ -57,6 +62,17 @@ static CONSTRUCTOR: extern "C" fn() = {
     }
     construct
 };
+
+/// libc loads its unwinder when it is first needed, by whichever thread ends or cancels first, and allocates in that
+/// thread's heap. In replay that could be another thread than in the recording; so, now.
+fn load_unwinder() {
+    unsafe extern "C" {
+        fn backtrace(frames: *mut *mut libc::c_void, room: libc::c_int) -> libc::c_int;
+    }
+    let mut frame = core::ptr::null_mut();
+    // SAFETY: room for one frame.
+    unsafe { backtrace(&mut frame, 1) };
+}
 
 fn take_over() {
     if control::mode() == Mode::Record && !sys::register_barrier() {

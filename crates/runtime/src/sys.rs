@@ -191,6 +191,44 @@ pub fn futex_wake_all(word: &AtomicU32) {
     };
 }
 
+pub fn process_id() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
+}
+
+/// Bytes of an open file; 0 if they cannot be told.
+pub fn file_bytes(file: i32) -> u64 {
+    // SAFETY: all-zero is a valid stat.
+    let mut status: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel writes one stat.
+    let got = unsafe { syscall(libc::SYS_fstat, [file as usize, &raw mut status as usize, 0, 0, 0, 0]) };
+    if got == 0 { status.st_size as u64 } else { 0 }
+}
+
+/// Maps the beginning of a file at `address`, to be read only.
+pub fn map_to_read(address: u64, bytes: usize, file: i32) -> Result<(), i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: a fixed mapping inside a region that only this library uses (NOTE [Address space]).
+    let got = unsafe {
+        syscall(
+            libc::SYS_mmap,
+            [
+                address as usize,
+                bytes,
+                libc::PROT_READ as usize,
+                flags as usize,
+                file as usize,
+                0,
+            ],
+        )
+    };
+    if got == address as isize {
+        Ok(())
+    } else {
+        Err(-got as i32)
+    }
+}
+
 pub fn thread_id() -> u32 {
     // SAFETY: no arguments.
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }

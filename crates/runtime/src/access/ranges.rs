@@ -126,6 +126,26 @@ impl Local {
         }
     }
 
+    /// Stores what came from outside.
+    ///
+    /// # Safety
+    /// As for memmove.
+    pub unsafe fn store_from_outside(&mut self, to: *mut u8, from: *const u8, bytes: usize) {
+        let (target, length) = (to as u64, bytes as u64);
+        let events = pieces(target, target, length).count() as u64;
+        if self.try_window(&[(target, length, Intent::Write)], events) {
+            // SAFETY: the caller's promise.
+            unsafe { core::ptr::copy(from, to, bytes) };
+            return self.leave_window(events);
+        }
+        for (offset, piece) in pieces(target, target, length) {
+            // SAFETY: within the range of the call.
+            let store =
+                || unsafe { core::ptr::copy(from.add(offset as usize), to.add(offset as usize), piece as usize) };
+            self.perform(target + offset, piece, Reach::Writes, store, |_| 0);
+        }
+    }
+
     /// Declares that somebody outside (the kernel, libc) reads or writes the range now: the same events, no access.
     pub fn declare(&mut self, start: u64, bytes: u64, reach: Reach) {
         let intent = if reach.writes() { Intent::Write } else { Intent::Read };

@@ -1,4 +1,5 @@
 //! Condition variables: a wait is two events, one that gives the mutex up and one that has it again (Light, §4.3).
+use crate::calls;
 use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
@@ -42,6 +43,7 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
             && control::mode() == Mode::Record
         {
             local.blocking(|| ());
+            local.calls_pass = false;
             let canceller = local.last_user(object_of(local.index));
             let holder = if mutex != 0 { local.last_user(mutex) } else { None };
             let (sources, count) = both(canceller, holder);
@@ -63,7 +65,8 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
     unsafe {
         _pthread_cleanup_push(&mut frame, cancelled, (&raw mut objects).cast());
         let result = match observed() {
-            Some(local) => local.blocking(wait),
+            // What libc calls to wait, or to be cancelled, is not the program's doing.
+            Some(local) => local.blocking(|| calls::unrecorded(wait)),
             None => wait(),
         };
         _pthread_cleanup_pop(&mut frame, 0);
@@ -91,7 +94,7 @@ pub fn replay_cancellation(local: &mut Local, object: u64, before: impl FnOnce()
         local.complete();
         // SAFETY: cancellation is enabled, as it was; a request to oneself takes effect at the next test.
         unsafe {
-            real::pthread_cancel(libc::pthread_self());
+            calls::unrecorded(|| real::pthread_cancel(libc::pthread_self()));
             real::pthread_testcancel();
         }
     }

@@ -7,6 +7,7 @@
 mod barriers;
 mod c11;
 mod callers;
+mod clocks;
 mod conditions;
 mod locks;
 mod once;

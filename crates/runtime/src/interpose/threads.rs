@@ -2,6 +2,7 @@
 //!
 //! A created thread gets its index from its creator's event, and its stack from its index, so both are the same in
 //! every run. Its end is noticed by a destructor of thread-specific data, which libc runs however the thread ends.
+use crate::calls;
 use crate::control;
 use crate::control::Mode;
 use crate::ending;
@@ -342,8 +343,8 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
-    // SAFETY: the program's own call.
-    let real = || unsafe { real::pthread_cancel(thread) };
+    // SAFETY: the program's own call. How libc does it is not the program's doing.
+    let real = || calls::unrecorded(|| unsafe { real::pthread_cancel(thread) });
     let Some(index) = observed().and_then(|_| index_of(thread)) else {
         return real();
     };

@@ -1,0 +1,62 @@
+//! Which descriptors are the recorded standard output and error: what is written there appears in replay, too.
+use core::ffi::c_long;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
+
+const NOWHERE: u8 = 0;
+const OUTPUT: u8 = 1;
+const ERROR: u8 = 2;
+
+static STREAMS: [AtomicU8; 1024] = {
+    let mut streams = [const { AtomicU8::new(NOWHERE) }; 1024];
+    streams[1] = AtomicU8::new(OUTPUT);
+    streams[2] = AtomicU8::new(ERROR);
+    streams
+};
+
+fn stream(descriptor: usize) -> Option<&'static AtomicU8> {
+    STREAMS.get(descriptor)
+}
+
+/// The real descriptor, 1 or 2, that `descriptor` stands for.
+pub fn shown(descriptor: usize) -> Option<i32> {
+    match stream(descriptor)?.load(Relaxed) {
+        NOWHERE => None,
+        stream => Some(stream as i32),
+    }
+}
+
+/// Follows descriptors through a call that succeeded.
+pub fn follow(number: c_long, arguments: &[usize; 6], result: isize) {
+    let copied = |from: usize| {
+        let value = stream(from).map_or(NOWHERE, |stream| stream.load(Relaxed));
+        if let Some(to) = stream(result as usize) {
+            to.store(value, Relaxed);
+        }
+    };
+    match number {
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => copied(arguments[0]),
+        libc::SYS_fcntl if matches!(arguments[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => copied(arguments[0]),
+        libc::SYS_close => {
+            if let Some(closed) = stream(arguments[0]) {
+                closed.store(NOWHERE, Relaxed);
+            }
+        }
+        libc::SYS_open
+        | libc::SYS_openat
+        | libc::SYS_openat2
+        | libc::SYS_creat
+        | libc::SYS_socket
+        | libc::SYS_accept
+        | libc::SYS_accept4
+        | libc::SYS_eventfd2
+        | libc::SYS_epoll_create1
+        | libc::SYS_timerfd_create
+        | libc::SYS_memfd_create => {
+            if let Some(opened) = stream(result as usize) {
+                opened.store(NOWHERE, Relaxed);
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,460 @@
+//! System calls: recorded where they happen, answered from the log in replay. See `README.md`.
+mod descriptors;
+mod entry;
+mod inputs;
+mod patch;
+mod table;
+
+pub use inputs::InputReader;
+pub use inputs::InputWriter;
+pub use patch::install;
+pub use patch::is_installed;
+
+use crate::access::Reach;
+use crate::control;
+use crate::control::Mode;
+use crate::ending;
+use crate::local::Local;
+use crate::replay::Doing;
+use crate::sys;
+use core::ffi::c_long;
+use core::sync::atomic::Ordering::Relaxed;
+use inputs::Range;
+use log_format::inputs::Entry;
+use run_model::Kind;
+use run_model::Op;
+use runtime_abi::divergence;
+use table::Size;
+use table::Treatment;
+
+/// Ranges that one call can write: a message's buffers, its name and its control data.
+const RANGES_MAX: usize = 64;
+/// Outgoing bytes that are compared in replay, at most.
+const CHECKED_BYTES: usize = 4096;
+
+struct Ranges {
+    ranges: [Range; RANGES_MAX],
+    count: usize,
+}
+
+impl Ranges {
+    fn new() -> Ranges {
+        Ranges {
+            ranges: [Range::default(); RANGES_MAX],
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, address: usize, from: usize, bytes: usize) {
+        if address != 0 && bytes != 0 && self.count < RANGES_MAX {
+            self.ranges[self.count] = Range { address, from, bytes };
+            self.count += 1;
+        }
+    }
+
+    fn all(&self) -> &[Range] {
+        &self.ranges[..self.count]
+    }
+}
+
+/// Does `action`, whose system calls are no part of the run.
+pub fn unrecorded<R>(action: impl FnOnce() -> R) -> R {
+    let set = |pass: bool| Local::current().map(|local| core::mem::replace(&mut local.calls_pass, pass));
+    let before = set(true);
+    let result = action();
+    set(before.unwrap_or(false));
+    result
+}
+
+/// Clocks that are read without entering the kernel: like the system call `number`.
+pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+    match (control::mode(), Local::current()) {
+        (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
+            local.record_call(number, arguments, real)
+        }
+        (Mode::Replay, Some(local)) if !local.calls_pass && is_installed() => local.answer(number, arguments),
+        _ => real(arguments),
+    }
+}
+
+/// A system call of the program's, or of libc's in its name.
+///
+/// # Safety
+/// As the system call demands of its arguments.
+pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    let real = |arguments| unsafe { sys::syscall(number, arguments) };
+    if control::mode() == Mode::Off {
+        return real(arguments);
+    }
+    let Some(local) = Local::current() else {
+        return real(arguments);
+    };
+    if number == libc::SYS_exit_group {
+        ending::at_last_call();
+    }
+    match table::treatment(number, &arguments) {
+        _ if local.calls_pass || local.ends_unseen => real(arguments),
+        Treatment::Real => real(arguments),
+        Treatment::Refused => -libc::ENOSYS as isize,
+        treatment => {
+            if treatment == Treatment::Unknown {
+                note_unknown(number);
+            }
+            match control::mode() {
+                Mode::Replay => local.answer(number, arguments),
+                _ => local.record_call(number, arguments, real),
+            }
+        }
+    }
+}
+
+fn note_unknown(number: c_long) {
+    // Relaxed: a lone number; the first one wins.
+    _ = control::header()
+        .unknown_call
+        .compare_exchange(0, number as u32 + 1, Relaxed, Relaxed);
+}
+
+impl Local {
+    fn record_call(&mut self, number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+        self.declare_outgoing(number, &arguments);
+        if is_to_self(number, &arguments) {
+            // It may be the end of this thread, so it is logged before it happens.
+            self.log_call(number, 0, check(number, &arguments, 0), &[]);
+            self.complete();
+            return real(arguments);
+        }
+        if number == libc::SYS_write && descriptors::shown(arguments[0]).is_some() {
+            return self.record_output(arguments, real);
+        }
+        let lengths = lengths_before(number, &arguments);
+        let own = self.with_own_memory(number, &arguments, &lengths);
+        let result = match table::blocks(number) {
+            true => self.blocking(|| real(own)),
+            false => real(own),
+        };
+        let mut ranges = Ranges::new();
+        if result >= 0 {
+            collect(number, &arguments, &own, result, &lengths, &mut ranges);
+            descriptors::follow(number, &arguments, result);
+        }
+        self.log_call(number, result, check(number, &arguments, result), ranges.all());
+        if !self.inside_event {
+            self.complete();
+            // New memory is nobody else's yet, and may be read-only.
+            for range in ranges.all().iter().filter(|_| number != libc::SYS_mmap) {
+                self.take_in(range.address as u64, range.from as *const u8, range.bytes);
+            }
+        }
+        result
+    }
+
+    /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
+    /// kernel still finishes its call, but comes back no more.
+    fn record_output(&mut self, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+        let (number, expected) = (libc::SYS_write, arguments[2] as isize);
+        let check = check(number, &arguments, expected);
+        self.log_call(number, expected, check, &[]);
+        let result = self.blocking(|| real(arguments));
+        if result != expected {
+            let check = if result < 0 { 0 } else { check };
+            self.inputs
+                .correct_last(self.event(), number as u32, check, result as i64);
+        }
+        if !self.inside_event {
+            self.complete();
+        }
+        result
+    }
+
+    /// The arguments of a call with memory of ours in the place of what it writes: the program's memory is then written
+    /// by the access protocol, at a moment that other threads agree on.
+    fn with_own_memory(&mut self, number: c_long, arguments: &[usize; 6], lengths: &[u32; 6]) -> [usize; 6] {
+        let mut own = *arguments;
+        if self.inside_event || !control::observes_memory() {
+            return own;
+        }
+        let writes = table::written(number, arguments).unwrap_or(&[]);
+        let room = |size: Size| match size {
+            Size::Fixed(bytes) => Some((bytes as usize, true)),
+            Size::Result(each, room) => Some((arguments[room as usize].checked_mul(each as usize)?, false)),
+            Size::Argument(count, each) => Some((arguments[count as usize].checked_mul(each as usize)?, true)),
+            Size::LengthAt(at) => Some((lengths[at as usize] as usize, false)),
+            Size::Bits(count) => Some((arguments[count as usize].div_ceil(64) * 8, true)),
+            // Pointers behind pointers: written in place.
+            Size::Buffers(_) | Size::Message => None,
+        };
+        let Some(mut next) = self.inputs.bounce() else {
+            return own;
+        };
+        let end = next + inputs::BOUNCE_BYTES;
+        for written in writes {
+            let address = arguments[written.argument as usize];
+            let Some((bytes, is_read)) = room(written.size) else {
+                return *arguments;
+            };
+            if address == 0 || bytes == 0 {
+                continue;
+            }
+            if bytes > end - next {
+                return *arguments;
+            }
+            if is_read {
+                inputs::copy(address as *const u8, next as *mut u8, bytes);
+            }
+            own[written.argument as usize] = next;
+            next += bytes.next_multiple_of(16);
+        }
+        own
+    }
+
+    fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
+        let entry = Entry {
+            event: self.event(),
+            number: number as u32,
+            check,
+            result: result as i64,
+            ..Entry::default()
+        };
+        // SAFETY: the kernel has just written these ranges.
+        if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
+            self.slot.lost.store(self.event() + 1, Relaxed);
+        }
+    }
+
+    /// Replay: the recorded call must be this one; its answer is given, and nothing is done.
+    fn answer(&mut self, number: c_long, arguments: [usize; 6]) -> isize {
+        self.declare_outgoing(number, &arguments);
+        let doing = Doing {
+            kind: Kind::Sync,
+            op: Op::Call,
+            object: number as u64,
+        };
+        let Some(call) = self.recorded_inputs.next() else {
+            // It was in this call when the recorded process ended, or waited for somebody who was.
+            self.stop_here();
+        };
+        let (entry, event) = (call.entry, self.event());
+        if entry.number != number as u32 || entry.event != event {
+            self.diverge(divergence::CALL, doing, entry.number, entry.event, 0);
+        }
+        let result = entry.result as isize;
+        let given = check(number, &arguments, result);
+        if entry.check != given {
+            self.diverge(divergence::VALUE, doing, 0, entry.check as u64, given as u64);
+        }
+        if result >= 0 {
+            show(number, &arguments, result);
+            descriptors::follow(number, &arguments, result);
+        }
+        if !self.inside_event {
+            self.complete();
+        }
+        for (address, bytes) in call.ranges().filter(|_| number != libc::SYS_mmap) {
+            match self.inside_event {
+                true => inputs::copy(bytes.as_ptr(), address as *mut u8, bytes.len()),
+                false => self.take_in(address, bytes.as_ptr(), bytes.len()),
+            }
+        }
+        match number {
+            libc::SYS_mmap if result > 0 => map_again(&arguments, result as u64, &call),
+            libc::SYS_gettid => self.recorded_tid = result as usize,
+            _ if is_to_self(number, &arguments) => self.signal_self(number, arguments),
+            _ => {}
+        }
+        result
+    }
+
+    /// A signal the program sent to itself is sent again. Of the ids it knows, those it asked for are recorded ones.
+    fn signal_self(&self, number: c_long, mut arguments: [usize; 6]) {
+        arguments[0] = sys::process_id() as usize;
+        if number == libc::SYS_tgkill && arguments[1] == self.recorded_tid {
+            arguments[1] = sys::thread_id() as usize;
+        }
+        // SAFETY: the program's own call, to its own process.
+        unsafe { sys::syscall(number, arguments) };
+    }
+
+    /// What the kernel reads is a read of this thread's.
+    fn declare_outgoing(&mut self, number: c_long, arguments: &[usize; 6]) {
+        if self.inside_event || !control::observes_memory() {
+            return;
+        }
+        if let Some((bytes, count)) = table::outgoing(number) {
+            self.declare(arguments[bytes] as u64, arguments[count] as u64, Reach::Reads);
+        }
+    }
+
+    /// What the kernel wrote is a write of this thread's: stored (once more, if recording) by the access protocol.
+    fn take_in(&mut self, address: u64, from: *const u8, bytes: usize) {
+        if control::observes_memory() {
+            // SAFETY: the program gave this memory to the kernel to be written; `from` has as many bytes.
+            unsafe { self.store_from_outside(address as *mut u8, from, bytes) };
+        } else if control::mode() == Mode::Replay {
+            inputs::copy(from, address as *mut u8, bytes);
+        }
+    }
+}
+
+/// What pointers to lengths said before the call: the room there was.
+fn lengths_before(number: c_long, arguments: &[usize; 6]) -> [u32; 6] {
+    let mut lengths = [0; 6];
+    for written in table::written(number, arguments).unwrap_or(&[]) {
+        if let Size::LengthAt(at) = written.size
+            && arguments[at as usize] != 0
+        {
+            // SAFETY: the program gave it to the kernel as a pointer to a length.
+            lengths[at as usize] = unsafe { (arguments[at as usize] as *const u32).read_unaligned() };
+        }
+    }
+    lengths
+}
+
+/// The memory a successful call has written: the program's, or ours in its place.
+fn collect(
+    number: c_long,
+    arguments: &[usize; 6],
+    own: &[usize; 6],
+    result: isize,
+    before: &[u32; 6],
+    ranges: &mut Ranges,
+) {
+    if number == libc::SYS_mmap {
+        return collect_mapping(arguments, result, ranges);
+    }
+    for written in table::written(number, arguments).unwrap_or(&[]) {
+        let (address, from) = (arguments[written.argument as usize], own[written.argument as usize]);
+        if address == 0 {
+            continue;
+        }
+        match written.size {
+            Size::Fixed(bytes) => ranges.add(address, from, bytes as usize),
+            Size::Result(each, _) => ranges.add(address, from, result as usize * each as usize),
+            Size::Argument(count, each) => ranges.add(address, from, arguments[count as usize] * each as usize),
+            Size::Bits(count) => ranges.add(address, from, arguments[count as usize].div_ceil(64) * 8),
+            Size::LengthAt(at) => {
+                let place = own[at as usize] as *const u32;
+                if !place.is_null() {
+                    // SAFETY: the kernel has just written it.
+                    let after = unsafe { place.read_unaligned() };
+                    ranges.add(address, from, after.min(before[at as usize]) as usize);
+                }
+            }
+            Size::Buffers(count) => add_buffers(address, arguments[count as usize], result as usize, ranges),
+            Size::Message => add_message(address, result as usize, ranges),
+        }
+    }
+}
+
+/// The first `bytes` bytes of `count` buffers.
+fn add_buffers(buffers: usize, count: usize, mut bytes: usize, ranges: &mut Ranges) {
+    // SAFETY: the kernel has accepted them.
+    for buffer in unsafe { core::slice::from_raw_parts(buffers as *const libc::iovec, count) } {
+        let part = bytes.min(buffer.iov_len);
+        add_in_place(buffer.iov_base as usize, part, ranges);
+        bytes -= part;
+    }
+}
+
+fn add_in_place(address: usize, bytes: usize, ranges: &mut Ranges) {
+    ranges.add(address, address, bytes);
+}
+
+fn add_message(message: usize, bytes: usize, ranges: &mut Ranges) {
+    // SAFETY: the kernel has accepted it.
+    let parts = unsafe { &*(message as *const libc::msghdr) };
+    add_in_place(message, size_of::<libc::msghdr>(), ranges);
+    add_in_place(parts.msg_name as usize, parts.msg_namelen as usize, ranges);
+    add_in_place(parts.msg_control as usize, parts.msg_controllen, ranges);
+    add_buffers(parts.msg_iov as usize, parts.msg_iovlen, bytes, ranges);
+}
+
+/// A mapped file: as much of it as there is.
+fn collect_mapping(arguments: &[usize; 6], result: isize, ranges: &mut Ranges) {
+    let readable = arguments[2] as i32 & libc::PROT_READ != 0;
+    let file_bytes = sys::file_bytes(arguments[4] as i32).saturating_sub(arguments[5] as u64);
+    if readable {
+        add_in_place(result as usize, arguments[1].min(file_bytes as usize), ranges);
+    }
+}
+
+/// Replay: memory in the place of the mapped file, with what was in it.
+fn map_again(arguments: &[usize; 6], address: u64, call: &log_format::inputs::Call<'_>) {
+    if sys::map_at(address, arguments[1], -1, 0, true).is_err() {
+        ending::die(b"cannot map memory where the recording had a file", libc::ENOMEM);
+    }
+    for (at, bytes) in call.ranges() {
+        inputs::copy(bytes.as_ptr(), at as *mut u8, bytes.len());
+    }
+    // SAFETY: the program's own mapping, as it asked for it.
+    unsafe {
+        sys::syscall(
+            libc::SYS_mprotect,
+            [
+                address as usize,
+                arguments[1].next_multiple_of(4096),
+                arguments[2],
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// Replay: output to the recorded standard output and error appears.
+fn show(number: c_long, arguments: &[usize; 6], written: isize) {
+    let Some(descriptor) = descriptors::shown(arguments[0]) else {
+        return;
+    };
+    match number {
+        // SAFETY: the program gave these bytes to the kernel to be read.
+        libc::SYS_write => sys::write_all(descriptor, unsafe {
+            core::slice::from_raw_parts(arguments[1] as *const u8, written as usize)
+        }),
+        libc::SYS_writev => {
+            let mut left = written as usize;
+            // SAFETY: as above.
+            for buffer in unsafe { core::slice::from_raw_parts(arguments[1] as *const libc::iovec, arguments[2]) } {
+                let part = left.min(buffer.iov_len);
+                // SAFETY: as above.
+                sys::write_all(descriptor, unsafe {
+                    core::slice::from_raw_parts(buffer.iov_base.cast(), part)
+                });
+                left -= part;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Does the program send itself a signal? The process id it knows is the recorded one.
+fn is_to_self(number: c_long, arguments: &[usize; 6]) -> bool {
+    let process = control::header().pid.load(Relaxed) as usize;
+    matches!(number, libc::SYS_kill | libc::SYS_tgkill) && arguments[0] == process
+}
+
+/// Condenses what the program gives to a call: the bytes it sends out, or its small arguments.
+fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
+    // A call that failed may have been given nonsense.
+    if result < 0 {
+        return 0;
+    }
+    let mut hash = 0x9e37_79b9u32 ^ number as u32;
+    let mut mix = |value: u64| {
+        hash = (hash ^ value as u32 ^ (value >> 32) as u32)
+            .wrapping_mul(0x0100_0193)
+            .rotate_left(7)
+    };
+    if let Some((bytes, count)) = table::outgoing(number) {
+        mix(arguments[count] as u64);
+        let length = arguments[count].min(CHECKED_BYTES);
+        // SAFETY: the kernel has read them.
+        let bytes = unsafe { core::slice::from_raw_parts(arguments[bytes] as *const u8, length) };
+        for byte in bytes {
+            mix(*byte as u64);
+        }
+    }
+    hash | 1
+}

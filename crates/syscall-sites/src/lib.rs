@@ -1,0 +1,249 @@
+//! Where a library enters the kernel: each `syscall` instruction, and a run of bytes around it that can give way to a
+//! jump without anybody noticing.
+//!
+//! The runtime inside the program replaces these bytes, but does not decode instructions itself; this crate does, outside,
+//! and hands over a table (`runtime_abi::call_sites`). The bytes of a window move to a trampoline as they are, so only
+//! instructions that mean the same everywhere qualify, and nothing may jump into the window's middle.
+#![forbid(unsafe_code)]
+
+use iced_x86::Decoder;
+use iced_x86::DecoderOptions;
+use iced_x86::FlowControl;
+use iced_x86::Instruction;
+use iced_x86::Mnemonic;
+use iced_x86::OpKind;
+use iced_x86::Register;
+use object::Object;
+use object::ObjectSection;
+use object::SectionKind;
+use runtime_abi::call_sites::BUILD_ID_BYTES;
+use runtime_abi::call_sites::JUMP_BYTES;
+use runtime_abi::call_sites::SITES_MAX;
+use runtime_abi::call_sites::WINDOW_BYTES_MAX;
+use std::collections::HashSet;
+use std::fmt;
+
+/// Calls after which the caller, or its child, goes on elsewhere: rt_sigreturn, clone, fork, vfork, exit, clone3.
+const SPECIAL: [u64; 6] = [15, 56, 57, 58, 60, 435];
+/// Instructions before and after the `syscall` that a window may take in.
+const BEFORE_MAX: usize = 3;
+const AFTER_MAX: usize = 3;
+
+/// One `syscall` instruction that can be replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// Address of the window in the object's own numbering.
+    pub address: u64,
+    /// The window's bytes, at least `JUMP_BYTES` of them.
+    pub bytes: Vec<u8>,
+    /// Where among them the `syscall` is.
+    pub syscall_at: usize,
+}
+
+/// All of an object's sites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sites {
+    pub build_id: [u8; BUILD_ID_BYTES],
+    pub sites: Vec<Site>,
+    /// Left alone on purpose.
+    pub special: usize,
+    /// Left alone because no window fits: addresses of the instructions.
+    pub no_room: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    NotElf(String),
+    /// Sites are tied to the object by its build-id.
+    NoBuildId,
+    TooMany(usize),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotElf(why) => write!(f, "not a 64-bit ELF object: {why}"),
+            Error::NoBuildId => write!(f, "it has no build-id"),
+            Error::TooMany(count) => write!(f, "it has {count} system calls, more than {SITES_MAX}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Finds the sites of an ELF object whose executable sections contain nothing but code, as libc's do.
+pub fn find(elf: &[u8]) -> Result<Sites, Error> {
+    let file =
+        object::read::elf::ElfFile64::<object::LittleEndian>::parse(elf).map_err(|e| Error::NotElf(e.to_string()))?;
+    let id = file.build_id().ok().flatten().ok_or(Error::NoBuildId)?;
+    let build_id = id.try_into().map_err(|_| Error::NoBuildId)?;
+    let mut found = Sites {
+        build_id,
+        sites: Vec::new(),
+        special: 0,
+        no_room: Vec::new(),
+    };
+    for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+        if let Ok(bytes) = section.data() {
+            sweep(bytes, section.address(), &mut found);
+        }
+    }
+    if found.sites.len() > SITES_MAX {
+        return Err(Error::TooMany(found.sites.len()));
+    }
+    Ok(found)
+}
+
+fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
+    let code: Vec<Instruction> = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE)
+        .iter()
+        .collect();
+    let targets: HashSet<u64> = code
+        .iter()
+        .map(Instruction::near_branch_target)
+        .filter(|target| *target != 0)
+        .collect();
+    let mut free_from = 0;
+    for at in (0..code.len()).filter(|at| code[*at].mnemonic() == Mnemonic::Syscall) {
+        if number_before(&code, at).is_some_and(|number| SPECIAL.contains(&number)) {
+            found.special += 1;
+            continue;
+        }
+        let Some(window) = window(&code, at, &targets).filter(|window| window.start >= free_from) else {
+            found.no_room.push(code[at].ip());
+            continue;
+        };
+        let (start, end) = (code[window.start].ip(), code[window.end - 1].next_ip());
+        found.sites.push(Site {
+            address: start,
+            bytes: bytes[(start - address) as usize..(end - address) as usize].to_vec(),
+            syscall_at: (code[at].ip() - start) as usize,
+        });
+        free_from = window.end;
+    }
+}
+
+/// The system call's number, if a constant is moved to eax or rax shortly before.
+fn number_before(code: &[Instruction], site: usize) -> Option<u64> {
+    code[site.saturating_sub(8)..site].iter().rev().find_map(|i| {
+        let to_rax = i.mnemonic() == Mnemonic::Mov
+            && i.op0_kind() == OpKind::Register
+            && i.op0_register().full_register() == Register::RAX;
+        let constant = matches!(i.op1_kind(), OpKind::Immediate32 | OpKind::Immediate32to64);
+        (to_rax && constant).then(|| i.immediate(1))
+    })
+}
+
+/// The shortest run of movable instructions around `site` that a jump fits into.
+fn window(code: &[Instruction], site: usize, targets: &HashSet<u64>) -> Option<std::ops::Range<usize>> {
+    let candidates = (0..=BEFORE_MAX).flat_map(|before| (0..=AFTER_MAX).map(move |after| (before, after)));
+    let fits = |(before, after): (usize, usize)| {
+        let (first, end) = (site.checked_sub(before)?, site + after + 1);
+        let run = code.get(first..end)?;
+        let bytes: usize = run.iter().map(Instruction::len).sum();
+        let movable = run
+            .iter()
+            .enumerate()
+            .all(|(i, each)| first + i == site || is_movable(each));
+        // Whoever jumps to the window's first byte finds the jump there; to any other, half of it.
+        let undisturbed = run[1..].iter().all(|each| !targets.contains(&each.ip()));
+        let contiguous = run.windows(2).all(|pair| pair[0].next_ip() == pair[1].ip());
+        let right_size = (JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&bytes);
+        (movable && undisturbed && contiguous && right_size).then_some((bytes, first..end))
+    };
+    candidates
+        .filter_map(fits)
+        .min_by_key(|(bytes, _)| *bytes)
+        .map(|(_, run)| run)
+}
+
+/// Does it do the same wherever it stands, and go on to the next?
+fn is_movable(instruction: &Instruction) -> bool {
+    instruction.flow_control() == FlowControl::Next
+        && !instruction.is_ip_rel_memory_operand()
+        && instruction.near_branch_target() == 0
+        && instruction.mnemonic() != Mnemonic::INVALID
+        && instruction.mnemonic() != Mnemonic::Syscall
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sites_of(bytes: &[u8]) -> Sites {
+        let mut found = Sites {
+            build_id: [0; BUILD_ID_BYTES],
+            sites: Vec::new(),
+            special: 0,
+            no_room: Vec::new(),
+        };
+        sweep(bytes, 0x1000, &mut found);
+        found
+    }
+
+    #[test]
+    fn a_number_moved_right_before_goes_with_the_call() {
+        // mov $0x27,%eax; syscall; ret
+        let found = sites_of(&[0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0xc3]);
+        assert_eq!(found.sites.len(), 1);
+        assert_eq!((found.sites[0].address, found.sites[0].syscall_at), (0x1000, 5));
+        assert_eq!(found.sites[0].bytes, [0xb8, 0x27, 0, 0, 0, 0x0f, 0x05]);
+    }
+
+    #[test]
+    fn a_window_is_not_jumped_into() {
+        // jmp to the syscall; mov $0x27,%eax; syscall; ret: nothing but the ret follows, so there is no room.
+        let found = sites_of(&[0xeb, 0x05, 0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0xc3]);
+        assert_eq!(found.sites, []);
+        assert_eq!(found.no_room, [0x1007]);
+        // The same with a comparison after it, which is not jumped to.
+        let code = [
+            0xeb, 0x05, 0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0xc3,
+        ];
+        let found = sites_of(&code);
+        assert_eq!((found.sites[0].address, found.sites[0].syscall_at), (0x1007, 0));
+        assert_eq!(found.sites[0].bytes.len(), 8);
+    }
+
+    #[test]
+    fn what_depends_on_its_place_stays() {
+        // syscall; lea 0(%rip),%rax; ret
+        assert_eq!(
+            sites_of(&[0x0f, 0x05, 0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xc3]).no_room,
+            [0x1000]
+        );
+        // syscall; ja +1; ret
+        assert_eq!(sites_of(&[0x0f, 0x05, 0x77, 0x01, 0xc3, 0xc3]).no_room, [0x1000]);
+    }
+
+    #[test]
+    fn calls_that_go_on_elsewhere_stay() {
+        // mov $56,%eax (clone); syscall; cmp
+        let found = sites_of(&[0xb8, 0x38, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff]);
+        assert_eq!((found.sites.len(), found.special), (0, 1));
+    }
+
+    #[test]
+    fn the_libc_of_this_machine_is_covered() {
+        let candidates = [
+            "/lib/x86_64-linux-gnu/libc.so.6",
+            "/lib64/libc.so.6",
+            "/usr/lib/libc.so.6",
+        ];
+        let libc = candidates.iter().find_map(|path| std::fs::read(path).ok());
+        let libc = libc.expect("libc is in one of the usual places");
+        let found = find(&libc).expect("libc is an ELF object with a build-id");
+        assert!(found.sites.len() > 300, "{} sites", found.sites.len());
+        assert!(
+            found.no_room.len() * 50 < found.sites.len(),
+            "no room at {:x?}",
+            found.no_room
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(matches!(find(b""), Err(Error::NotElf(_))));
+        assert!(matches!(find(&[0x7f; 200]), Err(Error::NotElf(_))));
+    }
+}
