@@ -126,6 +126,11 @@ pub fn detach() {
     MODE.store(0, Relaxed);
     SYNC.store(false, Relaxed);
     __refrain_memory.store(0, Relaxed);
+    // Functions that were running when the process was forked go on counting in the slot they know: in memory of the
+    // child's own from now on. If that fails, there is nothing left to go on with.
+    if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, -1, 0, true) {
+        crate::ending::die(b"cannot give a forked child memory of its own", errno);
+    }
 }
 
 /// The next thread index.

@@ -78,10 +78,14 @@ use libc::timespec;
 pub type StartRoutine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 real_functions! {
-    clock_gettime(clock: c_int, time: *mut timespec) -> c_int;
+    fork() -> libc::pid_t;
+    system(command: *const c_char) -> c_int;
+    popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE;
+    pclose(stream: *mut libc::FILE) -> c_int;
+    posix_spawn(child: *mut libc::pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attributes: *const libc::posix_spawnattr_t, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+    posix_spawnp(child: *mut libc::pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attributes: *const libc::posix_spawnattr_t, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
     gettimeofday(time: *mut libc::timeval, zone: *mut c_void) -> c_int;
     time(place: *mut libc::time_t) -> libc::time_t;
-    clock() -> c_long;
     sched_getcpu() -> c_int;
     getcpu(cpu: *mut c_uint, node: *mut c_uint) -> c_int;
     pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: StartRoutine, argument: *mut c_void) -> c_int;

@@ -4,10 +4,10 @@ mod entry;
 mod inputs;
 mod patch;
 mod table;
+mod vdso;
 
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
-pub use patch::install;
 pub use patch::is_installed;
 
 use crate::access::Reach;
@@ -54,6 +54,14 @@ impl Ranges {
 
     fn all(&self) -> &[Range] {
         &self.ranges[..self.count]
+    }
+}
+
+/// Once, before there is a second thread: libc's system calls come to us from now on, if the tool found them.
+pub fn install() {
+    patch::install();
+    if is_installed() {
+        vdso::install();
     }
 }
 

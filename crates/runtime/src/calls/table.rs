@@ -257,6 +257,9 @@ pub fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Writt
         | libc::SYS_kill
         | libc::SYS_tkill
         | libc::SYS_tgkill
+        // Comes back only if it failed.
+        | libc::SYS_execve
+        | libc::SYS_execveat
         | libc::SYS_clock_settime
         | libc::SYS_settimeofday => NOTHING,
         _ => return None,
@@ -296,8 +299,6 @@ pub fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
         | libc::SYS_clone3
         | libc::SYS_fork
         | libc::SYS_vfork
-        | libc::SYS_execve
-        | libc::SYS_execveat
         | libc::SYS_exit
         | libc::SYS_exit_group => Treatment::Real,
         // Anonymous memory; a mapped file is an input.

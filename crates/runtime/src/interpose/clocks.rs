@@ -1,21 +1,9 @@
-//! Clocks that libc reads without entering the kernel: recorded like the system calls they replace.
+//! Functions that libc lets the dynamic loader bind to the vDSO directly: recorded like the system calls they replace.
 use crate::calls;
 use crate::real;
 use core::ffi::c_int;
-use core::ffi::c_long;
 use core::ffi::c_uint;
 use core::ffi::c_void;
-use libc::timespec;
-
-/// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn clock_gettime(clock: c_int, time: *mut timespec) -> c_int {
-    // SAFETY: the program's own call, or ours in its place.
-    let real = |[_, time, ..]: [usize; 6]| unsafe { kernel_result(real::clock_gettime(clock, time as *mut timespec)) };
-    let arguments = [clock as usize, time as usize, 0, 0, 0, 0];
-    with_errno(calls::clock(libc::SYS_clock_gettime, arguments, real))
-}
 
 /// # Safety
 /// As for libc's function of that name.
@@ -36,15 +24,6 @@ pub unsafe extern "C-unwind" fn time(place: *mut libc::time_t) -> libc::time_t {
     // SAFETY: the program's own call, or ours in its place.
     let real = |[place, ..]: [usize; 6]| unsafe { real::time(place as *mut libc::time_t) as isize };
     calls::clock(libc::SYS_time, [place as usize, 0, 0, 0, 0, 0], real) as libc::time_t
-}
-
-/// # Safety
-/// As for libc's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn clock() -> c_long {
-    // SAFETY: no arguments.
-    let real = |_: [usize; 6]| unsafe { real::clock() as isize };
-    calls::clock(libc::SYS_clock_gettime, [0; 6], real) as c_long
 }
 
 /// # Safety

@@ -14,6 +14,7 @@ mod once;
 mod openmp;
 mod output;
 mod process;
+mod processes;
 mod semaphores;
 mod threads;
 

@@ -1,0 +1,207 @@
+//! Other processes. They are not recorded; in replay none is started, and what they answered comes from the log.
+use crate::calls;
+use crate::ghost::Turn;
+use crate::ghost::observed;
+use crate::local::Local;
+use crate::real;
+use core::ffi::c_char;
+use core::ffi::c_int;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::Ordering::Relaxed;
+use libc::FILE;
+use libc::pid_t;
+use libc::posix_spawn_file_actions_t;
+use libc::posix_spawnattr_t;
+use run_model::Op;
+
+/// What stands for the world outside as the object of these operations.
+static WORLD: u64 = 0;
+
+fn world() -> u64 {
+    &raw const WORLD as u64
+}
+
+/// Recording: does `action`, whose system calls are not the program's, and keeps its result. Replay: the kept result.
+fn outside(local: &mut Local, action: impl FnOnce() -> i64) -> i64 {
+    local.input(Op::Input, world(), || calls::unrecorded(action))
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fork() -> pid_t {
+    // SAFETY: the program's own call.
+    let real = || calls::unrecorded(|| unsafe { real::fork() });
+    let Some(local) = observed() else { return real() };
+    match local.begin(Op::Input, world()) {
+        Turn::Replay(child) => {
+            local.complete();
+            child as pid_t
+        }
+        Turn::Record => {
+            let child = real();
+            // The child is not observed any more (`ending::watch`).
+            if child != 0 {
+                local.record_sync(Op::Input, world(), child as i64, &[]);
+                local.complete();
+            }
+            child
+        }
+    }
+}
+
+/// A child that shares its parent's stack cannot return through us; POSIX allows this to be `fork`.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn vfork() -> pid_t {
+    // SAFETY: the program's own call.
+    unsafe { fork() }
+}
+
+type Spawn = unsafe fn(
+    *mut pid_t,
+    *const c_char,
+    *const posix_spawn_file_actions_t,
+    *const posix_spawnattr_t,
+    *const *mut c_char,
+    *const *mut c_char,
+) -> c_int;
+
+macro_rules! spawns {
+    ($($name:ident;)*) => {$(
+        /// # Safety
+        /// As for libc's function of that name.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            child: *mut pid_t,
+            path: *const c_char,
+            actions: *const posix_spawn_file_actions_t,
+            attributes: *const posix_spawnattr_t,
+            arguments: *const *mut c_char,
+            environment: *const *mut c_char,
+        ) -> c_int {
+            // SAFETY: the program's own call.
+            unsafe { spawn(real::$name, child, path, actions, attributes, arguments, environment) }
+        }
+    )*};
+}
+
+spawns! {
+    posix_spawn;
+    posix_spawnp;
+}
+
+/// # Safety
+/// As for libc's posix_spawn.
+unsafe fn spawn(
+    real: Spawn,
+    child: *mut pid_t,
+    path: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    // SAFETY: the program's own call.
+    let start = |child| unsafe { real(child, path, actions, attributes, arguments, environment) };
+    let Some(local) = observed() else { return start(child) };
+    let mut started: pid_t = 0;
+    let result = outside(local, || {
+        crate::control::header().forked.store(1, Relaxed);
+        start(&raw mut started) as i64
+    });
+    let started = outside(local, || started as i64) as pid_t;
+    if result == 0 && !child.is_null() {
+        // SAFETY: the program's own variable.
+        unsafe { *child = started };
+    }
+    result as c_int
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::system(command) };
+    let Some(local) = observed() else { return real() };
+    outside(local, || {
+        crate::control::header().forked.store(1, Relaxed);
+        real() as i64
+    }) as c_int
+}
+
+/// The processes behind streams of `popen`, by descriptor.
+static BEHIND: [AtomicI32; 1024] = [const { AtomicI32::new(0) }; 1024];
+
+/// Like libc's, but made of parts that are recorded.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the program's own call; everything below is what libc does for it.
+    unsafe {
+        if observed().is_none() {
+            return real::popen(command, mode);
+        }
+        let reads = libc::strchr(mode, c_int::from(b'r')) != core::ptr::null_mut();
+        let mut ends = [0; 2];
+        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return core::ptr::null_mut();
+        }
+        let (ours, theirs) = if reads { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+        let mut actions: posix_spawn_file_actions_t = core::mem::zeroed();
+        libc::posix_spawn_file_actions_init(&mut actions);
+        libc::posix_spawn_file_actions_adddup2(&mut actions, theirs, reads as c_int);
+        let arguments = [c"sh".as_ptr(), c"-c".as_ptr(), command, core::ptr::null()];
+        let mut child = 0;
+        unsafe extern "C" {
+            static environ: *const *mut c_char;
+        }
+        let started = posix_spawn(
+            &mut child,
+            c"/bin/sh".as_ptr(),
+            &actions,
+            core::ptr::null(),
+            arguments.as_ptr().cast(),
+            environ,
+        );
+        libc::posix_spawn_file_actions_destroy(&mut actions);
+        libc::close(theirs);
+        if started != 0 {
+            libc::close(ours);
+            *libc::__errno_location() = started;
+            return core::ptr::null_mut();
+        }
+        if let Some(place) = BEHIND.get(ours as usize) {
+            place.store(child, Relaxed);
+        }
+        libc::fdopen(ours, if reads { c"r".as_ptr() } else { c"w".as_ptr() })
+    }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pclose(stream: *mut FILE) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe {
+        let place = BEHIND.get(libc::fileno(stream) as usize);
+        let child = place.map_or(0, |place| place.swap(0, Relaxed));
+        if child == 0 {
+            return real::pclose(stream);
+        }
+        libc::fclose(stream);
+        let mut status = 0;
+        while libc::waitpid(child, &mut status, 0) == -1 {
+            if *libc::__errno_location() != libc::EINTR {
+                return -1;
+            }
+        }
+        status
+    }
+}
+

@@ -1,0 +1,34 @@
+// Other processes: started in every way, waited for, read from; a replay starts none of them.
+//# threads: 1
+//# expect: pass
+#define _GNU_SOURCE
+#include "../guest.h"
+#include <errno.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+int main(void) {
+    uint64_t hash = 0;
+    int status = 0;
+    char line[64];
+    pid_t child = fork();
+    if (child == 0)
+        _exit(7);
+    REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
+    hash = mix(hash, (uint64_t)child);
+    char *arguments[] = {"sh", "-c", "exit 5", NULL};
+    REQUIRE(posix_spawn(&child, "/bin/sh", NULL, NULL, arguments, environ) == 0);
+    REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
+    hash = mix(hash, (uint64_t)child);
+    REQUIRE(WEXITSTATUS(system("exit 3")) == 3);
+    FILE *stream = popen("echo $$; date +%N", "r");
+    REQUIRE(stream != NULL);
+    while (fgets(line, sizeof line, stream))
+        hash = mix_bytes(hash, line, strlen(line));
+    REQUIRE(pclose(stream) == 0);
+    REQUIRE(execl("/does/not/exist", "x", (char *)NULL) == -1 && errno == ENOENT);
+    print_result(hash);
+}
