@@ -120,7 +120,7 @@ fn notes(loaded: &LoadedRun) -> Vec<String> {
         notes.push(format!("the recording ends before the program did, because {reason}"));
     }
     if loaded.meta.ending.as_ref().is_some_and(|ending| ending.forked) {
-        notes.push("the program called fork; its children were not recorded and ran freely".to_owned());
+        notes.push("the program started other processes, which were not recorded; in replay there are none".to_owned());
     }
     notes
 }
