@@ -42,6 +42,10 @@ pub fn die(what: &[u8], errno: i32) -> ! {
     crate::replay::sleep_forever()
 }
 
+pub fn is_fatal(signal: c_int) -> bool {
+    FATAL.contains(&signal)
+}
+
 /// Arranges to be told when the process ends by `exit`, by a fatal signal, or continues as a forked child.
 pub fn watch() {
     extern "C" fn at_exit() {
@@ -62,13 +66,13 @@ pub fn watch() {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = on_fatal as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-            libc::sigaction(signal, &action, core::ptr::null_mut());
+            calls::unrecorded(|| libc::sigaction(signal, &action, core::ptr::null_mut()));
         }
     }
 }
 
 /// A fatal signal: note it (recording) or let the others catch up (replaying), then die of it as without us.
-extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+pub extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
     if control::mode() != Mode::Off
         && let Some(local) = Local::current()
     {

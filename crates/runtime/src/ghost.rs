@@ -44,6 +44,7 @@ impl Local {
     pub fn begin(&mut self, op: Op, object: u64) -> Turn {
         match control::mode() {
             Mode::Replay => {
+                self.at_safe_point();
                 let gate = self.pass_gate(Doing {
                     kind: Kind::Sync,
                     op,

@@ -7,6 +7,7 @@ use crate::access::moves::Ahead;
 use crate::access::moves::MoveTime;
 use crate::calls::InputReader;
 use crate::calls::InputWriter;
+use crate::calls::Pending;
 use crate::chaos::Chaos;
 use crate::control;
 use crate::control::Mode;
@@ -81,6 +82,8 @@ pub struct Local {
     /// What system calls bring in: where it is recorded, and where it was.
     pub inputs: InputWriter,
     pub recorded_inputs: InputReader,
+    /// Signals whose handlers have not run yet.
+    pub pending: Pending,
     /// System calls are none of the program's: they pass as they are.
     pub calls_pass: bool,
     /// Replay: this thread's id in the recording, if it has asked for it.
@@ -95,6 +98,8 @@ pub struct Local {
     /// Start routine of a thread that has not begun yet, and its argument.
     pub start: Option<extern "C-unwind" fn(*mut libc::c_void) -> *mut libc::c_void>,
     pub argument: *mut libc::c_void,
+    /// The signals it begins with blocked, once it is observed.
+    pub blocked: u64,
     /// A thread of a library that ends its threads when and how it likes (`interpose::callers`): its end is no event.
     pub ends_unseen: bool,
     /// The creator's point that the first event depends on.
@@ -148,6 +153,7 @@ impl Local {
                 log: LogWriter::new(index),
                 inputs: InputWriter::new(index),
                 recorded_inputs: InputReader::new(),
+                pending: Pending::new(),
                 calls_pass: false,
                 recorded_tid: 0,
                 cursor: Cursor::new(),
@@ -157,6 +163,7 @@ impl Local {
                 exit_rounds: 4,
                 start: None,
                 argument: core::ptr::null_mut(),
+                blocked: 0,
                 ends_unseen: false,
                 created: Point::default(),
                 once: None,

@@ -164,7 +164,7 @@ impl Local {
         }
         // A sleeper may have lowered the gate.
         self.wake_sleepers();
-        self.cursor.arm(self.slot);
+        self.arm_gate();
         let mut last = None;
         while let Some(gate) = self.cursor.peek(event) {
             self.compare(gate, doing);
@@ -172,6 +172,19 @@ impl Local {
             last = Some(gate);
         }
         last
+    }
+
+    /// Has the recording nothing more of this thread?
+    pub fn is_at_end(&self) -> bool {
+        self.event() >= self.cursor.events
+    }
+
+    /// The fast path runs up to the next gate or signal, whichever comes first.
+    pub fn arm_gate(&self) {
+        self.cursor.arm(self.slot);
+        if let Some(signal) = self.recorded_inputs.next_signal() {
+            self.slot.gate.fetch_min(signal, Relaxed);
+        }
     }
 
     /// Does the recording have `op` next?
@@ -202,7 +215,8 @@ impl Local {
             .iter()
             .find(|gate| gate.event > event)
             .map_or(u64::MAX, |gate| gate.event);
-        if last > beyond.min(self.cursor.events) {
+        let signal = self.recorded_inputs.next_signal().unwrap_or(u64::MAX);
+        if last > beyond.min(self.cursor.events).min(signal) {
             return false;
         }
         while let Some(gate) = self.cursor.peek(event) {
@@ -219,7 +233,7 @@ impl Local {
         }
         self.cursor.gates = &self.cursor.gates[1..];
         self.slot.records.store(self.slot.records.load(Relaxed) + 1, Relaxed);
-        self.cursor.arm(self.slot);
+        self.arm_gate();
         self.chaos.at_gate();
     }
 

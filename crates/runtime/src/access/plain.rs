@@ -132,6 +132,7 @@ impl Local {
     #[inline]
     fn perform_again<R>(&mut self, access: impl FnOnce() -> R, check: impl FnOnce(&R) -> i64) -> R {
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
+            self.at_safe_point();
             self.pass_gate(PLAIN)
         } else {
             None
@@ -155,6 +156,7 @@ impl Local {
     #[inline]
     pub fn at_change_point(&mut self) {
         if self.event() >= self.slot.gate.load(Relaxed) {
+            self.at_safe_point();
             let next = self.chaos.at_change_point(self.event());
             self.slot.gate.store(next, Relaxed);
         }

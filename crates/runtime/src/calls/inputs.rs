@@ -1,4 +1,5 @@
 //! The file `thread-N.inputs`: written through a mapping while recording, mapped whole and read in place in replay.
+use crate::calls::signals;
 use crate::control;
 use crate::ending;
 use crate::log;
@@ -211,11 +212,16 @@ fn file_name(thread: u32, buffer: &mut [u8; 32]) -> &[u8] {
 /// A thread's recorded calls, in order.
 pub struct InputReader {
     reader: Option<Reader<'static>>,
+    /// The next call, read already.
+    head: Option<Call<'static>>,
 }
 
 impl InputReader {
     pub const fn new() -> InputReader {
-        InputReader { reader: None }
+        InputReader {
+            reader: None,
+            head: None,
+        }
     }
 
     /// Maps the thread's file, if the recording has one.
@@ -236,16 +242,27 @@ impl InputReader {
         // SAFETY: just mapped, never unmapped; the tool keeps no other writer of a sealed run.
         let whole = unsafe { core::slice::from_raw_parts(place as *const u8, bytes as usize) };
         match Reader::open(whole, ThreadIndex(thread)) {
-            Ok(reader) => self.reader = Some(reader),
+            Ok(reader) => {
+                self.reader = Some(reader);
+                self.next();
+            }
             Err(_) => ending::die(b"the recorded inputs of a thread cannot be read", 0),
         }
     }
 
     /// The next call, or nothing when the recording has no more.
     pub fn next(&mut self) -> Option<Call<'static>> {
-        match self.reader.as_mut()?.next_call() {
+        let following = match self.reader.as_mut()?.next_call() {
             Ok(call) => call,
             Err(_) => ending::die(b"the recorded inputs of a thread are damaged", 0),
-        }
+        };
+        core::mem::replace(&mut self.head, following)
+    }
+
+    /// The event at which a signal is to be delivered, if that comes before the next call.
+    #[inline]
+    pub fn next_signal(&self) -> Option<u64> {
+        let head = self.head.as_ref()?;
+        (head.entry.number >= signals::FIRST).then_some(head.entry.event)
     }
 }

@@ -3,12 +3,14 @@ mod descriptors;
 mod entry;
 mod inputs;
 mod patch;
+pub mod signals;
 mod table;
 mod vdso;
 
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
 pub use patch::is_installed;
+pub use signals::Pending;
 
 use crate::access::Reach;
 use crate::control;
@@ -101,8 +103,12 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     if number == libc::SYS_exit_group {
         ending::at_last_call();
     }
-    match table::treatment(number, &arguments) {
-        _ if local.calls_pass || local.ends_unseen => real(arguments),
+    if local.calls_pass || local.ends_unseen {
+        return real(arguments);
+    }
+    let result = match table::treatment(number, &arguments) {
+        // SAFETY: the caller's promise.
+        _ if number == libc::SYS_rt_sigaction => unsafe { signals::set_action(arguments) },
         Treatment::Real => real(arguments),
         Treatment::Refused => -libc::ENOSYS as isize,
         treatment => {
@@ -114,7 +120,9 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
                 _ => local.record_call(number, arguments, real),
             }
         }
-    }
+    };
+    local.at_safe_point();
+    result
 }
 
 fn note_unknown(number: c_long) {
@@ -271,11 +279,22 @@ impl Local {
             _ if is_to_self(number, &arguments) => self.signal_self(number, arguments),
             _ => {}
         }
+        if self.recorded_inputs.next_signal().is_some() {
+            self.arm_gate();
+        }
         result
     }
 
     /// A signal the program sent to itself is sent again. Of the ids it knows, those it asked for are recorded ones.
     fn signal_self(&self, number: c_long, mut arguments: [usize; 6]) {
+        let signal = arguments[if number == libc::SYS_kill { 1 } else { 2 }];
+        // One with a handler comes from the log; one that is ignored, or waited for, has no effect but what the log says.
+        if signals::is_handled(signal) || !(ending::is_fatal(signal as i32) || self.is_at_end()) {
+            return;
+        }
+        if !ending::is_fatal(signal as i32) {
+            ending::at_last_call();
+        }
         arguments[0] = sys::process_id() as usize;
         if number == libc::SYS_tgkill && arguments[1] == self.recorded_tid {
             arguments[1] = sys::thread_id() as usize;

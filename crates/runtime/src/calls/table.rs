@@ -98,7 +98,9 @@ pub fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Writt
         libc::SYS_getrusage => const { &[at(1, STAT)] },
         libc::SYS_getcpu => const { &[at(0, NUMBER), at(1, NUMBER)] },
         libc::SYS_timerfd_settime => const { &[at(3, Size::Fixed(32))] },
-        libc::SYS_timerfd_gettime | libc::SYS_getitimer => const { &[at(1, Size::Fixed(32))] },
+        libc::SYS_timer_create => const { &[at(2, NUMBER)] },
+        libc::SYS_timer_settime => const { &[at(3, Size::Fixed(32))] },
+        libc::SYS_timer_gettime | libc::SYS_timerfd_gettime | libc::SYS_getitimer => const { &[at(1, Size::Fixed(32))] },
         libc::SYS_setitimer => const { &[at(2, Size::Fixed(32))] },
 
         libc::SYS_uname => const { &[at(0, Size::Fixed(390))] },
@@ -254,6 +256,11 @@ pub fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Writt
         | libc::SYS_clock_nanosleep
         | libc::SYS_alarm
         | libc::SYS_pause
+        | libc::SYS_rt_sigsuspend
+        | libc::SYS_signalfd
+        | libc::SYS_signalfd4
+        | libc::SYS_timer_delete
+        | libc::SYS_timer_getoverrun
         | libc::SYS_kill
         | libc::SYS_tkill
         | libc::SYS_tgkill
@@ -283,7 +290,6 @@ pub fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
         | libc::SYS_sched_yield
         | libc::SYS_rt_sigaction
         | libc::SYS_rt_sigprocmask
-        | libc::SYS_rt_sigsuspend
         | libc::SYS_rt_sigpending
         | libc::SYS_rt_sigreturn
         | libc::SYS_sigaltstack
@@ -338,6 +344,7 @@ pub fn blocks(number: c_long) -> bool {
             | libc::SYS_wait4
             | libc::SYS_waitid
             | libc::SYS_pause
+            | libc::SYS_rt_sigsuspend
             | libc::SYS_rt_sigtimedwait
             | libc::SYS_flock
             | libc::SYS_fsync

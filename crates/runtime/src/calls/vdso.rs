@@ -48,9 +48,8 @@ unsafe fn replace(vdso: *mut c_void, table: *mut c_void, name: &CStr, kept: &Ato
         let page = place / PAGE * PAGE;
         // SAFETY: makes the page of this one pointer writable for as long as it is written; there is no other thread.
         unsafe {
-            let protect = |protection: c_int| {
-                sys::syscall(libc::SYS_mprotect, [page, PAGE, protection as usize, 0, 0, 0]) == 0
-            };
+            let protect =
+                |protection: c_int| sys::syscall(libc::SYS_mprotect, [page, PAGE, protection as usize, 0, 0, 0]) == 0;
             if protect(libc::PROT_READ | libc::PROT_WRITE) {
                 (place as *mut usize).write(ours as *const () as usize);
                 protect(libc::PROT_READ);

@@ -204,4 +204,3 @@ pub unsafe extern "C-unwind" fn pclose(stream: *mut FILE) -> c_int {
         status
     }
 }
-

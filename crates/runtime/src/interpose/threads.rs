@@ -3,6 +3,7 @@
 //! A created thread gets its index from its creator's event, and its stack from its index, so both are the same in
 //! every run. Its end is noticed by a destructor of thread-specific data, which libc runs however the thread ends.
 use crate::calls;
+use crate::calls::signals;
 use crate::control;
 use crate::control::Mode;
 use crate::ending;
@@ -81,7 +82,10 @@ pub unsafe extern "C-unwind" fn create(
         give_stack(creator, index, &mut own);
         // The event is over before the call: what libc allocates in it has events of its own.
         creator.complete();
+        local.blocked = signals::block_all();
+        let blocked = local.blocked;
         let result = real::pthread_create(thread, &own, begin_thread, (local as *mut Local).cast());
+        signals::restore(blocked);
         if result == 0 {
             HANDLES[index as usize].store(*thread, Relaxed);
         }
@@ -181,8 +185,9 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     if control::mode() == Mode::Record {
         local.log.create();
     }
-    let ends_unseen = local.ends_unseen;
+    let (ends_unseen, blocked) = (local.ends_unseen, local.blocked);
     Local::install(local);
+    signals::restore(blocked);
     if !ends_unseen {
         watch_exit();
     }

@@ -1,0 +1,280 @@
+//! Signals with handlers: delivered at a defined event while recording, and at the same one in replay.
+//!
+//! The kernel calls `on_signal`, which only notes the signal; the program's handler runs at the thread's next *safe point*:
+//! when a system call returns, before a synchronisation operation, or before an access that takes the slow path (which
+//! `gate` = 0 makes the next one do). There it is logged as an input, and replay runs it at that event.
+//!
+//! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
+use crate::calls::inputs::Range;
+use crate::control;
+use crate::control::Mode;
+use crate::ending;
+use crate::local::Local;
+use crate::sys;
+use core::ffi::c_int;
+use core::ffi::c_void;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+use log_format::inputs::Entry;
+
+const SIGNALS: usize = 65;
+/// Entries of inputs with this number and above are signals.
+pub const FIRST: u32 = 0x1_0000;
+const INFO_BYTES: usize = size_of::<libc::siginfo_t>();
+const PENDING_MAX: usize = 16;
+const ALL: u64 = u64::MAX;
+
+/// The kernel's idea of an action.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Action {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+/// What the program has asked for.
+struct Wish {
+    handler: AtomicUsize,
+    flags: AtomicU64,
+    restorer: AtomicUsize,
+    mask: AtomicU64,
+}
+
+static WISHES: [Wish; SIGNALS] = [const {
+    Wish {
+        handler: AtomicUsize::new(libc::SIG_DFL),
+        flags: AtomicU64::new(0),
+        restorer: AtomicUsize::new(0),
+        mask: AtomicU64::new(0),
+    }
+}; SIGNALS];
+
+impl Wish {
+    fn get(&self) -> Action {
+        Action {
+            handler: self.handler.load(Relaxed),
+            flags: self.flags.load(Relaxed),
+            restorer: self.restorer.load(Relaxed),
+            mask: self.mask.load(Relaxed),
+        }
+    }
+
+    fn set(&self, action: &Action) {
+        self.handler.store(action.handler, Relaxed);
+        self.flags.store(action.flags, Relaxed);
+        self.restorer.store(action.restorer, Relaxed);
+        self.mask.store(action.mask, Relaxed);
+    }
+
+    fn has_handler(&self) -> bool {
+        !matches!(self.handler.load(Relaxed), libc::SIG_DFL | libc::SIG_IGN)
+    }
+}
+
+/// Signals that have come to a thread, and whose handlers have not run yet.
+pub struct Pending {
+    signals: [(c_int, libc::siginfo_t); PENDING_MAX],
+    count: usize,
+}
+
+impl Pending {
+    pub fn new() -> Pending {
+        // SAFETY: a siginfo of zeros is valid.
+        let none: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        Pending {
+            signals: [(0, none); PENDING_MAX],
+            count: 0,
+        }
+    }
+}
+
+/// Does the program handle this signal itself?
+pub fn is_handled(signal: usize) -> bool {
+    WISHES.get(signal).is_some_and(Wish::has_handler)
+}
+
+/// The program's rt_sigaction.
+///
+/// # Safety
+/// As for the system call.
+pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    let real = |arguments| unsafe { sys::syscall(libc::SYS_rt_sigaction, arguments) };
+    let [signal, new, old, ..] = arguments;
+    let Some(wish) = WISHES.get(signal) else {
+        return real(arguments);
+    };
+    let before = wish.get();
+    if new != 0 {
+        // SAFETY: the caller's promise.
+        let asked = unsafe { *(new as *const Action) };
+        let mut given = asked;
+        if !matches!(asked.handler, libc::SIG_DFL | libc::SIG_IGN) {
+            given.handler = on_signal as *const () as usize;
+            given.flags |= libc::SA_SIGINFO as u64;
+            // The program's handler runs later; ours is not to be interrupted.
+            given.mask = ALL;
+            given.flags &= !(libc::SA_RESETHAND as u64 | libc::SA_NODEFER as u64);
+        } else if asked.handler == libc::SIG_DFL && ending::is_fatal(signal as c_int) {
+            given.handler = ending::on_fatal as *const () as usize;
+            given.flags |= (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64;
+        }
+        let mut changed = arguments;
+        changed[1] = &raw const given as usize;
+        changed[2] = 0;
+        let result = real(changed);
+        if result < 0 {
+            return result;
+        }
+        wish.set(&asked);
+    }
+    if old != 0 {
+        // SAFETY: the caller's promise.
+        unsafe { *(old as *mut Action) = before };
+    }
+    0
+}
+
+/// A signal the program has a handler for.
+extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's siginfo.
+    let cause = unsafe { *info };
+    // A positive code: the kernel sent it because of what the thread did. Timers are outside (SI_TIMER is negative).
+    let is_fault = ending::is_fatal(signal) && cause.si_code > 0;
+    match (control::mode(), Local::current()) {
+        (Mode::Record, Some(local)) if !is_fault && !local.ends_unseen => {
+            let pending = &mut local.pending;
+            if pending.count < PENDING_MAX {
+                pending.signals[pending.count] = (signal, cause);
+                pending.count += 1;
+            }
+            // The next access of compiled code takes the slow path.
+            local.slot.gate.store(0, Relaxed);
+        }
+        // It comes from the log.
+        (Mode::Replay, Some(_)) if !is_fault => {}
+        _ => call(WISHES[signal as usize].get(), signal, info, context),
+    }
+}
+
+fn call(action: Action, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the address of the program's handler, which it has declared to be of this kind.
+    unsafe {
+        if action.flags & libc::SA_SIGINFO as u64 != 0 {
+            let handler: extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
+                core::mem::transmute(action.handler);
+            handler(signal, info, context);
+        } else {
+            let handler: extern "C-unwind" fn(c_int) = core::mem::transmute(action.handler);
+            handler(signal);
+        }
+    }
+}
+
+/// Blocks all signals; returns what was blocked before. A thread that begins is not to be interrupted before it is known.
+pub fn block_all() -> u64 {
+    mask(libc::SIG_SETMASK, ALL)
+}
+
+pub fn restore(blocked: u64) {
+    mask(libc::SIG_SETMASK, blocked);
+}
+
+/// Blocks signals as told, and returns what was blocked before.
+fn mask(how: c_int, set: u64) -> u64 {
+    let mut old = 0u64;
+    // SAFETY: the kernel reads and writes one word each.
+    unsafe {
+        sys::syscall(
+            libc::SYS_rt_sigprocmask,
+            [how as usize, &raw const set as usize, &raw mut old as usize, 8, 0, 0],
+        )
+    };
+    old
+}
+
+impl Local {
+    /// A safe point: runs the handlers of signals that have come (recording), or that came here (replay).
+    #[inline]
+    pub fn at_safe_point(&mut self) {
+        let due = match control::mode() {
+            Mode::Record => self.pending.count != 0,
+            _ => self.recorded_inputs.next_signal() == Some(self.event()),
+        };
+        if due && !self.inside_event && !self.calls_pass {
+            self.deliver();
+        }
+    }
+
+    #[cold]
+    fn deliver(&mut self) {
+        if control::mode() == Mode::Replay {
+            while self.recorded_inputs.next_signal() == Some(self.event()) {
+                let Some(entry) = self.recorded_inputs.next() else {
+                    return;
+                };
+                // SAFETY: a siginfo of zeros is valid.
+                let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+                if let Some((_, bytes)) = entry.ranges().next() {
+                    let bytes = &bytes[..bytes.len().min(INFO_BYTES)];
+                    crate::calls::inputs::copy(bytes.as_ptr(), (&raw mut info).cast(), bytes.len());
+                }
+                self.run_handler((entry.entry.number - FIRST) as c_int, info);
+            }
+            self.arm_gate();
+            return;
+        }
+        loop {
+            let before = mask(libc::SIG_SETMASK, ALL);
+            let first = (self.pending.count > 0).then(|| self.pending.signals[0]);
+            if first.is_some() {
+                self.pending.signals.copy_within(1.., 0);
+                self.pending.count -= 1;
+            }
+            mask(libc::SIG_SETMASK, before);
+            let Some((signal, info)) = first else { break };
+            let range = Range {
+                address: 0,
+                from: &raw const info as usize,
+                bytes: INFO_BYTES,
+            };
+            self.log_signal(signal, range);
+            self.run_handler(signal, info);
+        }
+        let next = self.chaos.first_gate();
+        self.slot.gate.store(next, Relaxed);
+    }
+
+    fn log_signal(&mut self, signal: c_int, info: Range) {
+        let entry = Entry {
+            event: self.event(),
+            number: FIRST + signal as u32,
+            ..Entry::default()
+        };
+        // SAFETY: a siginfo of ours.
+        unsafe { self.inputs.append(entry, &[info]) };
+    }
+
+    fn run_handler(&mut self, signal: c_int, mut info: libc::siginfo_t) {
+        let Some(wish) = WISHES.get(signal as usize).filter(|wish| wish.has_handler()) else {
+            return;
+        };
+        let action = wish.get();
+        if action.flags & libc::SA_RESETHAND as u64 != 0 {
+            wish.handler.store(libc::SIG_DFL, Relaxed);
+        }
+        let own = if action.flags & libc::SA_NODEFER as u64 != 0 {
+            0
+        } else {
+            1 << (signal - 1)
+        };
+        // SAFETY: a context of zeros is valid; the thread stands in a call, so there is little to tell.
+        let mut context: libc::ucontext_t = unsafe { core::mem::zeroed() };
+        let before = mask(libc::SIG_BLOCK, action.mask | own);
+        call(action, signal, &mut info, (&raw mut context).cast());
+        mask(libc::SIG_SETMASK, before);
+    }
+}
