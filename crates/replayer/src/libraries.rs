@@ -1,7 +1,10 @@
 //! The files a run depends on: its executable, and the shared libraries it had mapped.
 use crate::Error;
 use crate::Result;
+use crate::stage::Stage;
+use run_store::Entry;
 use run_store::FileIdentity;
+use run_store::Manifest;
 use run_store::RunDirectory;
 use run_store::RunMeta;
 use std::collections::BTreeSet;
@@ -42,15 +45,67 @@ pub fn used_by(run: &RunDirectory, executable: &Path) -> Result<Vec<FileIdentity
     Ok(libraries)
 }
 
-/// Are all files of the run still the ones it was recorded with?
-pub fn check(meta: &RunMeta) -> Result<()> {
-    check_one(&meta.executable, "the program")?;
-    meta.libraries
-        .iter()
-        .try_for_each(|library| check_one(library, "the shared library"))
+/// Makes sure that the program will find the files it was recorded with. They are where they were, or the run has
+/// copies of them and the stage says where those are to appear; `None` if all is in place.
+pub fn provide(run: &RunDirectory, meta: &RunMeta) -> Result<Option<Stage>> {
+    let manifest = run.packed()?;
+    let is_packed = |file: &FileIdentity| {
+        let path = Path::new(file.path.as_os_str());
+        manifest
+            .as_ref()
+            .is_some_and(|manifest| manifest.file_at(path).is_some())
+    };
+    if !is_packed(&meta.executable) {
+        check_one(&meta.executable, "the program")?;
+    }
+    for library in meta.libraries.iter().filter(|library| !is_packed(library)) {
+        check_one(library, "the shared library")?;
+    }
+    match &manifest {
+        Some(manifest) => set_stage(run, meta, manifest),
+        None => Ok(None),
+    }
 }
 
-fn check_one(recorded: &FileIdentity, what: &'static str) -> Result<()> {
+/// Whatever is not the same here as where the run was packed.
+fn set_stage(run: &RunDirectory, meta: &RunMeta, manifest: &Manifest) -> Result<Option<Stage>> {
+    let mut stage = Stage::new(run.path());
+    for (number, entry) in manifest.files() {
+        let aliases = manifest.aliases.iter().filter(|alias| alias.entry == entry.path);
+        let names = entry.original.iter().chain(aliases.map(|alias| &alias.path));
+        let mut is_good = false;
+        for path in names.map(|name| Path::new(name.as_os_str())) {
+            if is_same(path, entry) {
+                continue;
+            }
+            if !is_good {
+                check_copy(run, number, entry)?;
+                is_good = true;
+            }
+            stage.put_file(path, &run.packed_file(number));
+        }
+    }
+    stage.put_directory(Path::new(meta.cwd.as_os_str()));
+    Ok((!stage.is_empty()).then_some(stage))
+}
+
+fn is_same(path: &Path, entry: &Entry) -> bool {
+    let is_long_enough = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == entry.bytes);
+    is_long_enough && run_store::hash_file(path).is_ok_and(|(hash, _)| hash == entry.hash)
+}
+
+/// Is the copy in an unpacked run still what came out of the archive?
+pub fn check_copy(run: &RunDirectory, number: usize, entry: &Entry) -> Result<()> {
+    let path = run.packed_file(number);
+    let (hash, _) = run_store::hash_file(&path)?;
+    if hash == entry.hash {
+        return Ok(());
+    }
+    let expected = format!("the packed copy of {}", entry.original.clone().unwrap_or_default());
+    Err(run_store::Error::corrupt(&path, "content", expected, "something else").into())
+}
+
+pub fn check_one(recorded: &FileIdentity, what: &'static str) -> Result<()> {
     let path = Path::new(recorded.path.as_os_str());
     let (hash, bytes) = match run_store::hash_file(path) {
         Ok(found) => found,

@@ -56,7 +56,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     if recorded != known {
         return Err(Error::OtherAbi { recorded, known });
     }
-    libraries::check(&loaded.meta)?;
+    let stage = libraries::provide(&loaded.run, &loaded.meta)?;
     let plan = Plan::prepare(&loaded)?;
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
@@ -73,7 +73,13 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
         } else {
             watch.jitter_seed.wrapping_add(number).max(1)
         };
-        let observed = supervise::replay_once(&loaded, &plan.directory, &Watch { jitter_seed, ..watch }, show)?;
+        let observed = supervise::replay_once(
+            &loaded,
+            stage.as_ref(),
+            &plan.directory,
+            &Watch { jitter_seed, ..watch },
+            show,
+        )?;
         elapsed += observed.duration;
         let checks = verify::verify(&loaded, &plan.schedule, &observed);
         let verdict = if checks.iter().all(|check| check.passed) {

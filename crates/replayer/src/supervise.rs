@@ -8,6 +8,7 @@ use crate::output::Compare;
 use crate::output::Comparison;
 use crate::output::PassTo;
 use crate::record::Show;
+use crate::stage::Stage;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_store::ControlFile;
@@ -58,7 +59,13 @@ pub struct Observed {
 }
 
 /// Runs the program of `loaded` once, with the schedule in `schedule_directory`.
-pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch, show: Show) -> Result<Observed> {
+pub fn replay_once(
+    loaded: &LoadedRun,
+    stage: Option<&Stage>,
+    schedule_directory: &Path,
+    watch: &Watch,
+    show: Show,
+) -> Result<Observed> {
     let control = control_memory(loaded, schedule_directory, watch)?;
     let compare = |name, pass| {
         let path = loaded.run.file(name);
@@ -70,7 +77,7 @@ pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch,
     };
     let (out, err) = (compare("stdout", PassTo::Stdout)?, compare("stderr", PassTo::Stderr)?);
     let started = Instant::now();
-    let mut running = Running::start(&loaded.meta, &control, OrphanedProgram::IsKilled, out, err)?;
+    let mut running = Running::start(&loaded.meta, stage, &control, OrphanedProgram::IsKilled, out, err)?;
     let end = match supervise(&mut running, &control, loaded, watch) {
         Ok(end) => end,
         Err(error) => {

@@ -66,6 +66,22 @@ impl Store {
         }
     }
 
+    /// The name a run from elsewhere should have here, with everything dangerous in it replaced.
+    pub(crate) fn tidy_name(&self, name: &str) -> String {
+        let name = directory_prefix(OsStr::new(name));
+        match split_number(&name) {
+            // Numbers that leave room for the next ones. A name without any, such as `latest`, gets one.
+            (_, Some(number)) if number < 1 << 32 => name,
+            _ => format!("{name}-0"),
+        }
+    }
+
+    /// The name with the next free number.
+    pub(crate) fn free_name(&self, name: &str) -> Result<String> {
+        let (prefix, _) = split_number(name);
+        Ok(format!("{prefix}-{}", self.next_number(prefix)?))
+    }
+
     /// Makes `latest` mean this run, atomically.
     pub fn set_latest(&self, run: &RunDirectory) -> Result<()> {
         fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
