@@ -69,7 +69,7 @@ pub fn provide(run: &RunDirectory, meta: &RunMeta) -> Result<Option<Stage>> {
 
 /// Whatever is not the same here as where the run was packed.
 fn set_stage(run: &RunDirectory, meta: &RunMeta, manifest: &Manifest) -> Result<Option<Stage>> {
-    let mut stage = Stage::new(run.path());
+    let mut stage = Stage::default();
     for (number, entry) in manifest.files() {
         let aliases = manifest.aliases.iter().filter(|alias| alias.entry == entry.path);
         let names = entry.original.iter().chain(aliases.map(|alias| &alias.path));

@@ -8,9 +8,8 @@
 //!
 //! - a file that is another one here is covered by the packed copy (a bind mount);
 //! - a directory that lacks a file or a directory is *rebuilt*: a tmpfs with a bind mount for everything that was in the
-//!   directory, and with what was lacking. It is built at an out-of-the-way place, the run directory, and then moved over
-//!   the real one; if that is `/`, the process changes its root instead. It is unbindable while it is built, so that
-//!   it is not bound into itself.
+//!   directory, and with what was lacking. It is built in the *workshop* and then moved over the real one; if that is
+//!   `/`, the process changes its root instead. It is unbindable, so that it is not bound into itself.
 //!
 //! Nobody else sees any of this, nothing is written to a disk, and it is gone with the last process in the namespace. New
 //! files in a rebuilt directory are gone with it; changes of files that were there before are real.
@@ -39,11 +38,14 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Where directories are rebuilt before they are moved over the real ones. It is covered meanwhile, so it must be a
+/// directory that every system has, and neither one that may be rebuilt nor directly in one. (The run directory is not
+/// good enough: a run may lie beside the program that is missing.)
+const WORKSHOP: &str = "/proc/sys";
+
 /// What has to be where.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Stage {
-    /// Where directories are rebuilt before they are moved: any directory that is there.
-    workshop: PathBuf,
     /// Files that are there and are covered, with the copies that cover them.
     covered: BTreeMap<PathBuf, PathBuf>,
     /// Directories to rebuild, with the names in them that do not mean what they mean now. None has a link in its path.
@@ -63,16 +65,6 @@ enum Place {
 }
 
 impl Stage {
-    pub fn new(workshop: &Path) -> Stage {
-        Stage {
-            workshop: workshop.to_owned(),
-            covered: BTreeMap::new(),
-            rebuilt: BTreeMap::new(),
-            directories: BTreeSet::new(),
-            files: BTreeMap::new(),
-        }
-    }
-
     pub fn is_empty(&self) -> bool {
         self.covered.is_empty() && self.rebuilt.is_empty()
     }
@@ -162,7 +154,7 @@ impl Stage {
             .chain(self.files.keys())
             .chain(&self.directories)
             .next();
-        file.unwrap_or(&self.workshop)
+        file.map_or(Path::new("/"), PathBuf::as_path)
     }
 
     /// Makes `command` start its program on this stage, in the directory `cwd`.
@@ -172,7 +164,6 @@ impl Stage {
         for (folder, replaced) in &self.rebuilt {
             self.rebuild(folder, replaced, &mut steps)?;
         }
-        // Last, because the copies are in the workshop, out of reach while something is being built on top of it.
         for (path, copy) in self.covered.iter().chain(&self.files) {
             steps.push(Step::Bind {
                 from: c_string(copy),
@@ -202,7 +193,7 @@ impl Stage {
             source,
         };
         let mode = fs::metadata(folder).map_err(unreadable)?.permissions().mode() & 0o7777;
-        let workshop = c_string(&self.workshop);
+        let workshop = c_string(Path::new(WORKSHOP));
         steps.push(Step::Tmpfs {
             at: workshop.clone(),
             options: CString::new(format!("mode={mode:o}")).expect("digits have no NUL"),
@@ -213,7 +204,7 @@ impl Stage {
             if replaced.contains(&name) {
                 continue;
             }
-            let to = c_string(&self.workshop.join(&name));
+            let to = c_string(&Path::new(WORKSHOP).join(&name));
             if kind.is_symlink() {
                 let target = fs::read_link(entry.path()).map_err(unreadable)?;
                 steps.push(Step::Link {
@@ -234,7 +225,7 @@ impl Stage {
                 is_needed: false,
             });
         }
-        let inside = |path: &Path| Some(c_string(&self.workshop.join(path.strip_prefix(folder).ok()?)));
+        let inside = |path: &Path| Some(c_string(&Path::new(WORKSHOP).join(path.strip_prefix(folder).ok()?)));
         let is_ours = |path: &Path| {
             let rest = path.strip_prefix(folder).ok();
             let first = rest.and_then(|rest| rest.components().next());
