@@ -6,6 +6,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
@@ -130,8 +131,10 @@ impl Store {
         let mut runs = Vec::new();
         for entry in self.entries()? {
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            // Hidden ones are being unpacked, or were, when somebody was killed.
+            let is_hidden = entry.file_name().as_bytes().starts_with(b".");
             let run = RunDirectory::at(entry.path());
-            if is_directory && run.holds_metadata() {
+            if is_directory && !is_hidden && run.holds_metadata() {
                 runs.push(run);
             }
         }

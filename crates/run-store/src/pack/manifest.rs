@@ -195,3 +195,86 @@ fn shown(text: &str) -> String {
     let rest = if short.len() < text.len() { "…" } else { "" };
     format!("{short:?}{rest}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use serde_json::json;
+
+    fn good() -> Value {
+        let hash = "0".repeat(64);
+        let entry = |path: &str, role: &str, original: Value| json!({ "path": path, "role": role, "bytes": 9, "stored": 5, "hash": hash, "mode": 0o755, "original": original });
+        json!({
+            "version": 1,
+            "refrain": "0",
+            "name": "prog-0",
+            "entries": [
+                entry("run/run.json", "run", Value::Null),
+                entry("run/thread-12.log", "run", Value::Null),
+                entry("files/0", "executable", json!("/bin/prog")),
+                entry("files/1", "library", json!("/lib/x.so")),
+            ],
+            "aliases": [{ "path": "/lib64/x.so", "entry": "files/1" }],
+        })
+    }
+
+    fn check(manifest: &Value) -> Result<(), String> {
+        let manifest: Manifest = serde_json::from_value(manifest.clone()).map_err(|e| e.to_string())?;
+        manifest.check().map_err(|parts| parts.join(", "))
+    }
+
+    #[test]
+    fn a_good_manifest_passes() {
+        assert_eq!(check(&good()), Ok(()));
+    }
+
+    #[test]
+    fn whatever_could_lead_elsewhere_is_refused() {
+        let changes = [
+            ("/entries/1/path", json!("../x")),
+            ("/entries/1/path", json!("run/../x")),
+            ("/entries/1/path", json!("run/..")),
+            ("/entries/1/path", json!("run/")),
+            ("/entries/1/path", json!("/etc/x")),
+            ("/entries/1/path", json!("run//etc/x")),
+            ("/entries/1/path", json!("run/thread-1.log/x")),
+            ("/entries/1/path", json!("run/thread-../x.log")),
+            ("/entries/1/path", json!("run/thread-99999999999.log")),
+            ("/entries/1/path", json!("run/x.part")),
+            ("/entries/1/path", json!("run/packed-0")),
+            ("/entries/1/path", json!("run/packed.json")),
+            ("/entries/1/path", json!("run/run.json")),
+            ("/entries/1/path", json!("run/recording.json")),
+            ("/entries/0/path", json!("run/stdout")),
+            ("/entries/0/original", json!("/etc/x")),
+            ("/entries/1/role", json!("library")),
+            ("/entries/2/role", json!("library")),
+            ("/entries/2/path", json!("files/1")),
+            ("/entries/3/path", json!("files/0")),
+            ("/entries/3/path", json!("files/../x")),
+            ("/entries/3/role", json!("executable")),
+            ("/entries/3/role", json!("link")),
+            ("/entries/3/original", json!("lib/x.so")),
+            ("/entries/3/original", json!("/bin/prog")),
+            ("/entries/3/original", json!("/x\0y")),
+            ("/entries/3/original", json!("/x".repeat(3000))),
+            ("/entries/3/original", Value::Null),
+            ("/entries/3/mode", json!(0o4755)),
+            ("/entries/3/stored", json!(10)),
+            ("/entries/3/stored", json!(-1)),
+            ("/entries/3/bytes", json!(u64::MAX)),
+            ("/entries/3/hash", json!("")),
+            ("/entries/3/hash", json!("x".repeat(64))),
+            ("/aliases/0/path", json!("lib64/x.so")),
+            ("/aliases/0/path", json!("/lib/x.so")),
+            ("/aliases/0/entry", json!("files/2")),
+            ("/aliases/0/entry", json!("run/run.json")),
+        ];
+        for (field, value) in changes {
+            let mut manifest = good();
+            *manifest.pointer_mut(field).expect("a field of the good manifest") = value.clone();
+            assert!(check(&manifest).is_err(), "{field} = {value} was accepted");
+        }
+    }
+}
