@@ -92,6 +92,10 @@ pub enum Error {
         recorded: u32,
         known: u32,
     },
+    /// The program was stopped before the recorder had started in it.
+    NothingRecorded {
+        path: PathBuf,
+    },
     Unsolvable {
         run: PathBuf,
         why: String,
@@ -247,6 +251,11 @@ impl fmt::Display for Error {
                 f,
                 "the run was recorded with version {recorded} of the runtime interface, and this refrain has \
                  version {known}; use the refrain that recorded it, or record again"
+            ),
+            Error::NothingRecorded { path } => write!(
+                f,
+                "{} has nothing to replay: the program was stopped before it began (`refrain info` says by what); record again",
+                path.display()
             ),
             Error::Unsolvable { run, why } => {
                 write!(f, "no schedule explains the logs of {}: {why}", run.display())

@@ -51,13 +51,19 @@ pub struct Verdict {
 
 /// Reads the run, computes its schedule if need be, and replays it. An `Err` means that it never came to replaying.
 pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
-    let loaded = LoadedRun::load(run)?;
+    let mut loaded = LoadedRun::load(run)?;
     let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
     if recorded != known {
         return Err(Error::OtherAbi { recorded, known });
     }
     let stage = libraries::provide(&loaded.run, &loaded.meta)?;
+    if loaded.logs.threads.is_empty() {
+        return Err(Error::NothingRecorded {
+            path: loaded.run.path().to_owned(),
+        });
+    }
     let plan = Plan::prepare(&loaded)?;
+    loaded.forget_lost_end(&plan.schedule);
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
         jitter_seed: options.jitter_seed,
