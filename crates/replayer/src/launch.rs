@@ -18,6 +18,7 @@ use runtime_abi::CONTROL_FD;
 use runtime_abi::CONTROL_VARIABLE;
 use std::collections::BTreeMap;
 use std::env;
+use std::fs;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -134,6 +135,11 @@ impl<S: Sink> Running<S> {
 
     pub fn signal(&self, signal: i32) {
         sys::send_signal(self.child.id(), signal);
+    }
+
+    /// Where its files are mapped, as the kernel lists it; nothing if it has ended.
+    pub fn maps(&self) -> Vec<u8> {
+        fs::read(format!("/proc/{}/maps", self.child.id())).unwrap_or_default()
     }
 
     pub fn kill(&mut self) -> Result<()> {

@@ -7,6 +7,7 @@ use run_store::FileIdentity;
 use run_store::Manifest;
 use run_store::RunDirectory;
 use run_store::RunMeta;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -130,6 +131,35 @@ pub fn check_one(recorded: &FileIdentity, what: &'static str) -> Result<()> {
     })
 }
 
+/// A file that lay elsewhere when the run was recorded: its name, the old and the new address.
+pub fn first_moved(run: &RunDirectory, maps_now: &[u8]) -> Option<(String, u64, u64)> {
+    let then = start_addresses(&read_or_empty(&run.file("maps")).ok()?);
+    let now = start_addresses(maps_now);
+    let mut moved = then.into_iter().filter_map(|(path, then)| {
+        let now = *now.get(&path)?;
+        (now != then).then(|| (String::from_utf8_lossy(&path).into_owned(), then, now))
+    });
+    moved.next()
+}
+
+/// The lowest address of each mapped file, and of the kernel's own code.
+fn start_addresses(maps: &[u8]) -> BTreeMap<Vec<u8>, u64> {
+    let mut addresses = BTreeMap::new();
+    for line in maps.split(|byte| *byte == b'\n') {
+        let mut fields = line.splitn(6, |byte| *byte == b' ');
+        let start = fields.next().and_then(|range| range.split(|byte| *byte == b'-').next());
+        let start = start.and_then(|start| u64::from_str_radix(std::str::from_utf8(start).ok()?, 16).ok());
+        let (Some(start), Some(path)) = (start, fields.nth(4)) else {
+            continue;
+        };
+        let path = path.trim_ascii();
+        if path.starts_with(b"/") || path == b"[vdso]" {
+            addresses.entry(path.to_vec()).or_insert(start);
+        }
+    }
+    addresses
+}
+
 /// The file of a line of /proc/PID/maps, if it is mapped as code.
 fn mapped_code(line: &[u8]) -> Option<PathBuf> {
     // address permissions offset device inode path; the path may contain spaces.
@@ -151,6 +181,15 @@ fn read_or_empty(path: &Path) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_those_of_first_mappings() {
+        let maps = b"55550000-55551000 r--p 0 fe:00 1    /bin/a b\n55551000-55552000 r-xp 0 fe:00 1    /bin/a b\n\
+                     7ff0-7ff1 rw-p 0 00:00 0 \n7ff2-7ff3 r-xp 0 00:00 0    [vdso]\nnonsense\n\n";
+        let found = start_addresses(maps);
+        let expected = [(b"/bin/a b".to_vec(), 0x5555_0000), (b"[vdso]".to_vec(), 0x7ff2)];
+        assert_eq!(found, BTreeMap::from(expected));
+    }
 
     #[test]
     fn code_is_found_in_maps() {

@@ -71,6 +71,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     let mut identical = 0;
     let mut elapsed = Duration::ZERO;
     let mut kept: Option<Verdict> = None;
+    let mut moved = None;
     for number in 0..options.times {
         let show = if number == 0 { options.show } else { Show::Nothing };
         // A different seed each time: that nothing changes is the point.
@@ -96,6 +97,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
                 divergence: None,
             }
         } else {
+            moved = moved.or_else(|| libraries::first_moved(&loaded.run, &observed.maps));
             let divergence = divergence::explain(&loaded, &plan.schedule, &observed, &checks, &options.run_name);
             Verdict {
                 identical: false,
@@ -108,8 +110,15 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
         }
     }
     let verdict = kept.expect("a run is replayed at least once");
+    let mut notes = notes(&loaded);
+    if let Some((path, then, now)) = moved {
+        notes.push(format!(
+            "{path} lay at {then:#x} when the run was recorded, and lies at {now:#x} now, which makes a run diverge; addresses depend \
+             on the kernel's version and on the stack limit (ulimit -s): replay where these are the same"
+        ));
+    }
     Ok(Replayed {
-        notes: notes(&loaded),
+        notes,
         run: loaded.run,
         identical,
         times: options.times,

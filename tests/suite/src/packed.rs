@@ -32,13 +32,14 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     let plain = Guest::read(&tool::guests().join("probes/canary.c"))?;
     let library = Guest::read(&tool::guests().join("coverage/shared_library/main.c"))?;
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let all: [(&str, Check, &Guest); 11] = [
+    let all: [(&str, Check, &Guest); 12] = [
         ("without_its_files", without_its_files, &bug),
         ("changed_program", changed_program, &bug),
         ("without_its_directory", without_its_directory, &bug),
         ("changed_and_missing_libraries", changed_and_missing_libraries, &library),
         ("in_place", in_place, &plain),
         ("packed_again", packed_again, &plain),
+        ("other_addresses", other_addresses, &plain),
         ("what_cannot_be_packed", what_cannot_be_packed, &library),
         ("damaged_copy", damaged_copy, &plain),
         ("namespaces_refused", namespaces_refused, &plain),
@@ -260,6 +261,29 @@ fn packed_again(sandbox: &Sandbox, guest: &Guest) -> Checked {
         ended: unpacked.ended,
     };
     again.check_replay(sandbox, 5, 0, LIMIT)
+}
+
+/// Another stack limit makes the kernel place libraries elsewhere, as another kernel may: the replay says so.
+fn other_addresses(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let recorded = good_run(sandbox, guest)?;
+    let unpacked = travel(sandbox, &recorded)?;
+    let refrain = tool::refrain().or_else(failed)?;
+    let line = sandbox
+        .other("sh", ["-c", "ulimit -s 1000000 && exec \"$@\"", "sh"])
+        .arg(refrain)
+        .arg("replay")
+        .arg(&unpacked.directory)
+        .within(LIMIT);
+    let ended = sandbox.run(&line)?;
+    if ended.stderr_text().contains("ulimit") && ended.status == 2 {
+        return skipped("the stack limit cannot be raised here");
+    }
+    let ended = ended.expect_status(1)?;
+    require(
+        ended.stderr_text().contains("when the run was recorded, and lies at"),
+        || ended.told("it does not say that addresses are different"),
+    )?;
+    unpacked.check_replay(sandbox, 1, 0, LIMIT)
 }
 
 fn what_cannot_be_packed(sandbox: &Sandbox, guest: &Guest) -> Checked {
