@@ -148,7 +148,7 @@ pub struct ListArguments {
 /// Say everything that is known about a run
 #[derive(Debug, Args)]
 pub struct InfoArguments {
-    /// A run's name or directory; the latest run if absent
+    /// A run's name or directory, or a packed run; the latest run if absent
     pub run: Option<OsString>,
     /// Print one JSON object
     #[arg(long)]

@@ -3,6 +3,7 @@ use crate::Ended;
 use crate::arguments::PackArguments;
 use crate::arguments::UnpackArguments;
 use crate::output::count;
+use crate::output::print;
 use crate::output::print_json;
 use crate::output::say;
 use crate::output::size;
@@ -15,6 +16,7 @@ use serde_json::json;
 use std::fs;
 use std::io;
 use std::io::Write;
+use std::path::Path;
 use std::path::PathBuf;
 
 pub fn pack(arguments: &PackArguments) -> Ended {
@@ -79,6 +81,33 @@ pub fn unpack(arguments: &UnpackArguments) -> Ended {
         say(format_args!("not in it: {}", missing.path));
     }
     say(format_args!("replay it with: refrain replay {}", spelling(run, &store)));
+    Ok(0)
+}
+
+/// `refrain info` of a file: what is in it, without unpacking it.
+pub fn info(file: &Path, json: bool) -> Ended {
+    let manifest = run_store::read_manifest(file)?;
+    if json {
+        let mut value = manifest_json(&manifest);
+        value["run"] = json!(manifest.name);
+        value["file"] = json!(file.to_string_lossy());
+        print_json(&value)?;
+        return Ok(0);
+    }
+    print(|out| {
+        writeln!(out, "run         {}", manifest.name)?;
+        writeln!(out, "file        {}, not unpacked yet", file.display())?;
+        write_packed(out, &manifest)?;
+        for (_, entry) in manifest.files() {
+            let original = entry.original.clone().unwrap_or_default();
+            writeln!(
+                out,
+                "holds       {} {original}",
+                entry.hash.get(..16).unwrap_or_default()
+            )?;
+        }
+        Ok(())
+    })?;
     Ok(0)
 }
 

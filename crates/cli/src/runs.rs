@@ -9,6 +9,7 @@ use crate::output::print_json;
 use crate::output::say;
 use crate::output::size;
 use crate::output::when;
+use crate::pack;
 use crate::pack::manifest_json;
 use crate::pack::write_packed;
 use replayer::Overview;
@@ -133,7 +134,10 @@ fn command(meta: &RunMeta) -> String {
 
 pub fn info(arguments: &InfoArguments) -> Ended {
     let store = Store::from_environment()?;
-    let run = store.open(arguments.run.as_deref())?;
+    let run = match store.open(arguments.run.as_deref()) {
+        Err(run_store::Error::NotARun { path }) if path.is_file() => return pack::info(&path, arguments.json),
+        other => other?,
+    };
     let overview = Overview::load(&run)?;
     let packed = run.packed()?;
     if arguments.json {

@@ -142,7 +142,8 @@ pub fn first_moved(run: &RunDirectory, maps_now: &[u8]) -> Option<(String, u64, 
     moved.next()
 }
 
-/// The lowest address of each mapped file, and of the kernel's own code.
+/// The lowest address of each mapped file, and of the kernel's own code. By names without folders: the kernel spells the
+/// paths of a process on a stage as seen from outside.
 fn start_addresses(maps: &[u8]) -> BTreeMap<Vec<u8>, u64> {
     let mut addresses = BTreeMap::new();
     for line in maps.split(|byte| *byte == b'\n') {
@@ -154,7 +155,8 @@ fn start_addresses(maps: &[u8]) -> BTreeMap<Vec<u8>, u64> {
         };
         let path = path.trim_ascii();
         if path.starts_with(b"/") || path == b"[vdso]" {
-            addresses.entry(path.to_vec()).or_insert(start);
+            let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+            addresses.entry(name.to_vec()).or_insert(start);
         }
     }
     addresses
@@ -187,7 +189,7 @@ mod tests {
         let maps = b"55550000-55551000 r--p 0 fe:00 1    /bin/a b\n55551000-55552000 r-xp 0 fe:00 1    /bin/a b\n\
                      7ff0-7ff1 rw-p 0 00:00 0 \n7ff2-7ff3 r-xp 0 00:00 0    [vdso]\nnonsense\n\n";
         let found = start_addresses(maps);
-        let expected = [(b"/bin/a b".to_vec(), 0x5555_0000), (b"[vdso]".to_vec(), 0x7ff2)];
+        let expected = [(b"a b".to_vec(), 0x5555_0000), (b"[vdso]".to_vec(), 0x7ff2)];
         assert_eq!(found, BTreeMap::from(expected));
     }
 

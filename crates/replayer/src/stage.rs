@@ -291,3 +291,86 @@ impl Staging<'_> {
 fn c_string(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).expect("a path has no NUL")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
+
+    /// A folder with `bin/prog`, the link `link` to `bin`, and a link that leads nowhere.
+    fn folder() -> (TempDir, PathBuf) {
+        let folder = TempDir::new().expect("a temporary directory");
+        let path = fs::canonicalize(folder.path()).expect("an existing directory");
+        fs::create_dir(path.join("bin")).expect("created");
+        fs::write(path.join("bin/prog"), "x").expect("written");
+        symlink("bin", path.join("link")).expect("linked");
+        symlink("nowhere", path.join("dangling")).expect("linked");
+        (folder, path)
+    }
+
+    /// What becomes of a wish for a file, without the name of the folder.
+    fn put(wish: &str) -> String {
+        let (_folder, path) = folder();
+        let mut stage = Stage::default();
+        stage.put_file(&path.join(wish), Path::new("/copy"));
+        let short = |p: &PathBuf| match p.strip_prefix(&path).expect("inside").to_str() {
+            Some("") => ".".to_owned(),
+            rest => rest.expect("plain names").to_owned(),
+        };
+        let all = |paths: Vec<String>| paths.join(" ");
+        format!(
+            "cover [{}] rebuild [{}] directories [{}] files [{}]",
+            all(stage.covered.keys().map(short).collect()),
+            all(stage.rebuilt.keys().map(short).collect()),
+            all(stage.directories.iter().map(short).collect()),
+            all(stage.files.keys().map(short).collect())
+        )
+    }
+
+    #[test]
+    fn files_that_are_there_are_covered() {
+        let covered = "cover [bin/prog] rebuild [] directories [] files []";
+        assert_eq!(put("bin/prog"), covered);
+        assert_eq!(put("link/prog"), covered);
+        assert_eq!(put("bin/../link/./prog"), covered);
+    }
+
+    #[test]
+    fn what_is_lacking_is_made_in_the_nearest_directory() {
+        assert_eq!(
+            put("bin/other"),
+            "cover [] rebuild [bin] directories [] files [bin/other]"
+        );
+        assert_eq!(
+            put("link/other"),
+            "cover [] rebuild [bin] directories [] files [bin/other]"
+        );
+        assert_eq!(put("a/b/c"), "cover [] rebuild [.] directories [a a/b] files [a/b/c]");
+        assert_eq!(
+            put("a/../bin/prog"),
+            "cover [bin/prog] rebuild [.] directories [a] files []"
+        );
+        assert_eq!(put("a/b/../c"), "cover [] rebuild [.] directories [a a/b] files [a/c]");
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_replaced() {
+        assert_eq!(put("dangling"), "cover [] rebuild [.] directories [] files [dangling]");
+        assert_eq!(put("bin"), "cover [] rebuild [.] directories [] files [bin]");
+        assert_eq!(
+            put("bin/prog/x"),
+            "cover [] rebuild [bin] directories [bin/prog] files [bin/prog/x]"
+        );
+    }
+
+    #[test]
+    fn an_existing_directory_needs_nothing() {
+        let mut stage = Stage::default();
+        stage.put_directory(Path::new("/"));
+        stage.put_directory(&std::env::temp_dir());
+        assert!(stage.is_empty());
+        stage.put_directory(Path::new("/no such directory/at all"));
+        assert!(!stage.is_empty());
+    }
+}

@@ -56,6 +56,7 @@ pub use pack::Reader;
 pub use pack::Role;
 pub use pack::Unpacked;
 pub use pack::pack;
+pub use pack::read_manifest;
 pub use pack::unpack;
 pub use store::Store;
 pub use text::Text;

@@ -140,6 +140,12 @@ fn without_its_files(sandbox: &Sandbox, guest: &Guest) -> Checked {
     require(replay.stdout == unpacked.kept("stdout")?, || {
         replay.told("the replay printed something else")
     })?;
+    let info = sandbox
+        .run(&elsewhere(sandbox, ["info", "run.refrain"]))?
+        .expect_status(0)?;
+    require(info.stdout_text().contains("self-contained"), || {
+        info.told("it does not say that the packed run is self-contained")
+    })?;
     let info = sandbox.run(&elsewhere(sandbox, ["info"]))?.expect_status(0)?;
     require(info.stdout_text().contains("self-contained"), || {
         info.told("it does not say that the run is self-contained")

@@ -36,6 +36,7 @@ pub use manifest::PACK_VERSION;
 pub use manifest::Role;
 pub use read::Reader;
 pub use unpack::Unpacked;
+pub use unpack::read_manifest;
 pub use unpack::unpack;
 pub use write::Contents;
 pub use write::FileToPack;

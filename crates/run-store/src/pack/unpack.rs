@@ -35,8 +35,12 @@ pub struct Unpacked {
     pub manifest: Manifest,
 }
 
-/// Unpacks into the store, under the run's old name if that is free, or to `output`, which must not exist.
-pub fn unpack(store: &Store, archive: &Path, output: Option<&Path>) -> Result<Unpacked> {
+/// What an archive says is in it. Of the members, only their lengths are checked.
+pub fn read_manifest(archive: &Path) -> Result<Manifest> {
+    Ok(open(archive)?.manifest().clone())
+}
+
+fn open(archive: &Path) -> Result<Reader<BufReader<File>>> {
     let failed = |e| Error::io("read", archive, e);
     let file = File::open(archive).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -45,7 +49,12 @@ pub fn unpack(store: &Store, archive: &Path, output: Option<&Path>) -> Result<Un
             path: archive.to_owned(),
         });
     }
-    let reader = Reader::open(BufReader::new(file), metadata.len(), archive)?;
+    Reader::open(BufReader::new(file), metadata.len(), archive)
+}
+
+/// Unpacks into the store, under the run's old name if that is free, or to `output`, which must not exist.
+pub fn unpack(store: &Store, archive: &Path, output: Option<&Path>) -> Result<Unpacked> {
+    let reader = open(archive)?;
     let output = output.map(|path| absolute(path).map_err(|e| Error::io("create", path, e)));
     let output = output.transpose()?;
     if let Some(path) = &output
