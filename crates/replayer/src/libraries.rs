@@ -2,6 +2,7 @@
 use crate::Error;
 use crate::Result;
 use crate::stage::Stage;
+use crate::sys;
 use run_store::Entry;
 use run_store::FileIdentity;
 use run_store::Manifest;
@@ -74,20 +75,61 @@ fn set_stage(run: &RunDirectory, meta: &RunMeta, manifest: &Manifest) -> Result<
     for (number, entry) in manifest.files() {
         let aliases = manifest.aliases.iter().filter(|alias| alias.entry == entry.path);
         let names = entry.original.iter().chain(aliases.map(|alias| &alias.path));
+        let copy = run.packed_file(number);
+        let placement = Placement::choose(entry, &copy);
         let mut is_good = false;
         for path in names.map(|name| Path::new(name.as_os_str())) {
-            if is_same(path, entry) {
+            if is_same(path, entry) && placement.is_as_good_at(path) {
                 continue;
             }
             if !is_good {
                 check_copy(run, number, entry)?;
                 is_good = true;
             }
-            stage.put_file(path, &run.packed_file(number));
+            stage.put_file(path, &copy);
+            if placement == Placement::Memory {
+                stage.keep_in_memory(&copy);
+            }
         }
     }
     stage.put_directory(Path::new(meta.cwd.as_os_str()));
     Ok((!stage.is_empty()).then_some(stage))
+}
+
+/// From where a packed library is mapped, so that it comes to lie where it lay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Placement {
+    /// Where it was packed, mappings were aligned to huge pages, and those of the copy are.
+    AlignedCopy,
+    /// They were not, and those of the copy are not.
+    UnalignedCopy,
+    /// They were not, but those of the copy are: it has to be mapped from elsewhere.
+    Memory,
+    /// Not known, or nothing can be done about it here.
+    Anywhere,
+}
+
+impl Placement {
+    fn choose(entry: &Entry, copy: &Path) -> Placement {
+        let Some(then) = entry.huge_aligned else {
+            return Placement::Anywhere;
+        };
+        match (then, sys::is_huge_aligned(copy)) {
+            (true, Some(true)) => Placement::AlignedCopy,
+            (false, Some(false)) => Placement::UnalignedCopy,
+            (false, Some(true)) => Placement::Memory,
+            (true, Some(false)) | (_, None) => Placement::Anywhere,
+        }
+    }
+
+    /// Would the file here come to lie where the copy does?
+    fn is_as_good_at(self, path: &Path) -> bool {
+        match self {
+            Placement::Anywhere => true,
+            Placement::AlignedCopy => sys::is_huge_aligned(path) != Some(false),
+            Placement::UnalignedCopy | Placement::Memory => sys::is_huge_aligned(path) != Some(true),
+        }
+    }
 }
 
 fn is_same(path: &Path, entry: &Entry) -> bool {

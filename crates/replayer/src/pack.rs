@@ -7,6 +7,7 @@ use crate::Error;
 use crate::Result;
 use crate::libraries;
 use crate::loader::ElfFile;
+use crate::sys;
 use run_store::Contents;
 use run_store::FileIdentity;
 use run_store::FileToPack;
@@ -66,6 +67,7 @@ fn unpacked_before(run: &RunDirectory, manifest: &Manifest) -> Result<Contents> 
             source: run.packed_file(number),
             original: entry.original.clone().unwrap_or_default(),
             build_id: entry.build_id.clone(),
+            huge_aligned: entry.huge_aligned,
         });
     }
     for alias in &manifest.aliases {
@@ -176,6 +178,7 @@ impl Gathered {
         let file = |(role, path): (Role, PathBuf)| FileToPack {
             role,
             build_id: ElfFile::read(&path).and_then(|elf| elf.build_id),
+            huge_aligned: (role == Role::Library).then(|| sys::is_huge_aligned(&path)).flatten(),
             original: path.clone().into_os_string().into(),
             source: path,
         };

@@ -114,7 +114,8 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     if let Some((path, then, now)) = moved {
         notes.push(format!(
             "{path} lay at {then:#x} when the run was recorded, and lies at {now:#x} now, which makes a run diverge; addresses depend \
-             on the kernel's version and on the stack limit (ulimit -s): replay where these are the same"
+             on the kernel's version, on the stack limit (ulimit -s), and on the kind of file system: replay where these are the \
+             same, with REFRAIN_DIR on a disk"
         ));
     }
     Ok(Replayed {

@@ -7,6 +7,8 @@
 //! unless we are root, a user namespace in which it has the right to mount), in which
 //!
 //! - a file that is another one here is covered by the packed copy (a bind mount);
+//! - some copies are first copied into memory (a tmpfs): the kernel aligns long mappings of files on some file systems to
+//!   huge pages, so libraries that were not on one of these must not be on one now;
 //! - a directory that lacks a file or a directory is *rebuilt*: a tmpfs with a bind mount for everything that was in the
 //!   directory, and with what was lacking. It is built in the *workshop* and then moved over the real one; if that is
 //!   `/`, the process changes its root instead. It is unbindable, so that it is not bound into itself.
@@ -48,6 +50,8 @@ const WORKSHOP: &str = "/proc/sys";
 pub struct Stage {
     /// Files that are there and are covered, with the copies that cover them.
     covered: BTreeMap<PathBuf, PathBuf>,
+    /// Copies that must be in memory.
+    in_memory: BTreeSet<PathBuf>,
     /// Directories to rebuild, with the names in them that do not mean what they mean now. None has a link in its path.
     rebuilt: BTreeMap<PathBuf, BTreeSet<OsString>>,
     /// Directories to make inside rebuilt ones.
@@ -92,6 +96,11 @@ impl Stage {
                 self.files.insert(folder.join(name), copy.to_owned());
             }
         }
+    }
+
+    /// This copy is to be mapped from memory, not from the disk.
+    pub fn keep_in_memory(&mut self, copy: &Path) {
+        self.in_memory.insert(copy.to_owned());
     }
 
     /// The program finds a directory at `path`, which is absolute.
@@ -164,12 +173,31 @@ impl Stage {
         for (folder, replaced) in &self.rebuilt {
             self.rebuild(folder, replaced, &mut steps)?;
         }
-        for (path, copy) in self.covered.iter().chain(&self.files) {
-            steps.push(Step::Bind {
+        let workshop = Path::new(WORKSHOP);
+        if !self.in_memory.is_empty() {
+            steps.push(Step::Tmpfs {
+                at: c_string(workshop),
+                options: c"mode=755".to_owned(),
+            });
+        }
+        let in_memory = |number: usize| workshop.join(number.to_string());
+        for (number, copy) in self.in_memory.iter().enumerate() {
+            steps.push(Step::Copy {
                 from: c_string(copy),
+                to: c_string(&in_memory(number)),
+            });
+        }
+        for (path, copy) in self.covered.iter().chain(&self.files) {
+            let number = self.in_memory.iter().position(|kept| kept == copy);
+            steps.push(Step::Bind {
+                from: c_string(&number.map_or_else(|| copy.clone(), in_memory)),
                 to: c_string(path),
                 is_needed: true,
             });
+        }
+        if !self.in_memory.is_empty() {
+            // The files stay as long as they are bound somewhere.
+            steps.push(Step::Unmount(c_string(workshop)));
         }
         steps.push(Step::Enter(c_string(cwd)));
         let told: Vec<String> = steps.iter().map(Step::to_string).collect();
@@ -198,6 +226,7 @@ impl Stage {
             at: workshop.clone(),
             options: CString::new(format!("mode={mode:o}")).expect("digits have no NUL"),
         });
+        steps.push(Step::Unbindable(workshop.clone()));
         for entry in fs::read_dir(folder).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
             let (name, kind) = (entry.file_name(), entry.file_type().map_err(unreadable)?);

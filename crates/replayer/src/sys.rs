@@ -11,6 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::os::fd::FromRawFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -78,6 +79,28 @@ pub fn prepare(command: &mut Command, file: BorrowedFd<'_>, number: i32, orphane
     unsafe { command.pre_exec(steps) };
 }
 
+/// Whether the kernel aligns long mappings of this file to huge pages; that depends on its file system. `None` if it
+/// cannot be mapped.
+pub fn is_huge_aligned(path: &Path) -> Option<bool> {
+    const HUGE: usize = 2 << 20;
+    // More than a huge page, and no multiple of one: of two neighbours, at most one is aligned by chance.
+    const BYTES: usize = 2 * HUGE + 4096;
+    let file = File::open(path).ok()?;
+    let map = || {
+        let (any, read, private) = (std::ptr::null_mut(), libc::PROT_READ, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping at an address of the kernel's choice, which is never looked into.
+        let address = unsafe { libc::mmap(any, BYTES, read, private, file.as_raw_fd(), 0) };
+        (address != libc::MAP_FAILED).then_some(address)
+    };
+    let both = [map(), map()];
+    for address in both.into_iter().flatten() {
+        // SAFETY: the mapping made above, of that length, which nobody else knows.
+        unsafe { libc::munmap(address, BYTES) };
+    }
+    let [first, second] = both;
+    Some((first? as usize).is_multiple_of(HUGE) && (second? as usize).is_multiple_of(HUGE))
+}
+
 /// Something a new process does to its view of the file system: see NOTE [Stage].
 #[derive(Debug)]
 pub enum Step {
@@ -85,6 +108,13 @@ pub enum Step {
     Tmpfs {
         at: CString,
         options: CString,
+    },
+    /// Out of the way of bind mounts.
+    Unbindable(CString),
+    Unmount(CString),
+    Copy {
+        from: CString,
+        to: CString,
     },
     MakeDirectory(CString),
     MakeFile(CString),
@@ -128,6 +158,9 @@ impl fmt::Display for Step {
         match self {
             Step::OwnNamespace(_) => write!(f, "enter a mount namespace"),
             Step::Tmpfs { at, .. } => write!(f, "mount a tmpfs on {}", at.to_string_lossy()),
+            Step::Unbindable(path) => write!(f, "hide {}", path.to_string_lossy()),
+            Step::Unmount(path) => write!(f, "unmount {}", path.to_string_lossy()),
+            Step::Copy { from, .. } => write!(f, "copy {} into memory", from.to_string_lossy()),
             Step::MakeDirectory(path) | Step::MakeFile(path) | Step::Link { at: path, .. } => {
                 write!(f, "create {}", path.to_string_lossy())
             }
@@ -168,13 +201,11 @@ fn perform_one(step: &Step) -> io::Result<()> {
             Step::OwnNamespace(own) => return enter_own_namespace(own),
             Step::Tmpfs { at, options } => {
                 let data = options.as_ptr().cast();
-                let made = libc::mount(c"tmpfs".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, data);
-                if made < 0 {
-                    made
-                } else {
-                    libc::mount(none, at.as_ptr(), none, libc::MS_UNBINDABLE, none.cast())
-                }
+                libc::mount(c"tmpfs".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, data)
             }
+            Step::Unbindable(path) => libc::mount(none, path.as_ptr(), none, libc::MS_UNBINDABLE, none.cast()),
+            Step::Unmount(path) => libc::umount2(path.as_ptr(), libc::MNT_DETACH),
+            Step::Copy { from, to } => return copy(from, to),
             Step::MakeDirectory(path) => libc::mkdir(path.as_ptr(), 0o755),
             Step::MakeFile(path) => libc::mknod(path.as_ptr(), libc::S_IFREG | 0o644, 0),
             Step::Link { target, at } => libc::symlink(target.as_ptr(), at.as_ptr()),
@@ -198,6 +229,34 @@ fn perform_one(step: &Step) -> io::Result<()> {
     } else {
         Ok(())
     }
+}
+
+/// Without allocating, which is why it is not `std::fs::copy`.
+fn copy(from: &CStr, to: &CStr) -> io::Result<()> {
+    // SAFETY: NUL-terminated paths, descriptors of ours, and no memory; on an error this process ends, so nothing has to
+    // be closed.
+    unsafe {
+        let source = libc::open(from.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if source < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
+        let target = libc::open(to.as_ptr(), flags, 0o755);
+        if target < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        loop {
+            match libc::sendfile(target, source, std::ptr::null_mut(), 1 << 30) {
+                0 => break,
+                1.. => {}
+                _ => return Err(io::Error::last_os_error()),
+            }
+        }
+        // A file that is open for writing cannot be executed.
+        libc::close(target);
+        libc::close(source);
+    }
+    Ok(())
 }
 
 /// Root gets a mount namespace; others need a user namespace in which they may have one.

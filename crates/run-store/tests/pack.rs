@@ -73,6 +73,7 @@ impl Place {
             source: path.to_owned(),
             original: path.as_os_str().into(),
             build_id: None,
+            huge_aligned: None,
         };
         let library = self.path("library");
         fs::write(&library, [program, b"\0\0\0"].concat()).expect("written");

@@ -354,10 +354,10 @@ fn time_limit(sandbox: &Sandbox, guest: &Guest) -> Checked {
 }
 
 /// A small file system that is unmounted when the test is over.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(sandbox: &Sandbox, size: &str) -> Checked<SmallDisk> {
+    pub fn mount(sandbox: &Sandbox, size: &str) -> Checked<SmallDisk> {
         let place = sandbox.work().join("disk");
         fs::create_dir(&place)?;
         let line = sandbox
@@ -373,7 +373,7 @@ impl SmallDisk {
         Ok(SmallDisk(place))
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -6,6 +6,7 @@ use crate::command::Line;
 use crate::command::kill_group;
 use crate::failed;
 use crate::guest::Guest;
+use crate::interrupted::SmallDisk;
 use crate::recording::Recorded;
 use crate::recording::record;
 use crate::require;
@@ -32,7 +33,7 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     let plain = Guest::read(&tool::guests().join("probes/canary.c"))?;
     let library = Guest::read(&tool::guests().join("coverage/shared_library/main.c"))?;
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let all: [(&str, Check, &Guest); 12] = [
+    let all: [(&str, Check, &Guest); 13] = [
         ("without_its_files", without_its_files, &bug),
         ("changed_program", changed_program, &bug),
         ("without_its_directory", without_its_directory, &bug),
@@ -40,6 +41,7 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         ("in_place", in_place, &plain),
         ("packed_again", packed_again, &plain),
         ("other_addresses", other_addresses, &plain),
+        ("other_file_system", other_file_system, &plain),
         ("what_cannot_be_packed", what_cannot_be_packed, &library),
         ("damaged_copy", damaged_copy, &plain),
         ("namespaces_refused", namespaces_refused, &plain),
@@ -290,6 +292,29 @@ fn other_addresses(sandbox: &Sandbox, guest: &Guest) -> Checked {
         || ended.told("it does not say that addresses are different"),
     )?;
     unpacked.check_replay(sandbox, 1, 0, LIMIT)
+}
+
+/// Recorded with the runtime on a tmpfs, replayed from a disk. The kernel places long mappings of the two differently.
+fn other_file_system(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &[])?;
+    let disk = SmallDisk::mount(sandbox, "64m")?;
+    let runtime = tool::refrain().or_else(failed)?.with_file_name("librefrain_runtime.so");
+    let moved = disk.path().join("librefrain_runtime.so");
+    sandbox.note(format!("cp {} {}", runtime.display(), moved.display()));
+    fs::copy(&runtime, &moved)?;
+    let directory = sandbox.work().join("run");
+    let line = sandbox
+        .refrain(["record", "-o", "run", "--"])
+        .arg(&program)
+        .var("LD_LIBRARY_PATH", disk.path());
+    let ended = sandbox.run(&line)?.expect_status(0)?;
+    let unpacked = travel(sandbox, &Recorded { directory, ended })?;
+    let json = unpacked.info(sandbox)?.to_string();
+    require(json.contains(&moved.display().to_string()), || {
+        "the runtime was not taken from the other file system".to_owned()
+    })?;
+    drop(disk);
+    unpacked.check_replay(sandbox, 5, 0, LIMIT)
 }
 
 fn what_cannot_be_packed(sandbox: &Sandbox, guest: &Guest) -> Checked {

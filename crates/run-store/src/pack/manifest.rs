@@ -51,6 +51,10 @@ pub struct Entry {
     /// GNU build-id, hexadecimal, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<String>,
+    /// Whether the kernel aligned long mappings of it to huge pages. It does so for some file systems and not for others,
+    /// and libraries lie elsewhere then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge_aligned: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

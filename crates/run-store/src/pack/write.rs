@@ -44,6 +44,7 @@ pub struct FileToPack {
     /// Where it was when the run was recorded.
     pub original: Text,
     pub build_id: Option<String>,
+    pub huge_aligned: Option<bool>,
 }
 
 /// Writes `output`, which must not exist, in full or not at all.
@@ -92,6 +93,7 @@ pub fn write(run: &RunDirectory, contents: &Contents, out: &mut impl Write, outp
         entries.push(Entry {
             original: Some(file.original.clone()),
             build_id: file.build_id.clone(),
+            huge_aligned: file.huge_aligned,
             ..entry
         });
         sources.push(file.source.clone());
@@ -192,6 +194,7 @@ fn describe(source: &Path, path: String, role: Role) -> Result<Entry> {
         mode,
         original: None,
         build_id: None,
+        huge_aligned: None,
     })
 }
 
