@@ -15,6 +15,7 @@ Examples:
   refrain record --chaos --until-failure ./bank   run it until it fails; keep the failing run
   refrain replay                                  the latest run again, verified
   refrain replay bank-3 --times 100               a certain run, a hundred times
+  refrain pack bank-3                             one file with all it takes to replay it elsewhere
 
 Runs live in $REFRAIN_DIR, else $XDG_DATA_HOME/refrain, else ~/.local/share/refrain.";
 
@@ -46,6 +47,8 @@ pub enum Command {
     Info(InfoArguments),
     Dump(DumpArguments),
     Solve(SolveArguments),
+    Pack(PackArguments),
+    Unpack(UnpackArguments),
     Rm(RemoveArguments),
 }
 
@@ -145,7 +148,7 @@ pub struct ListArguments {
 /// Say everything that is known about a run
 #[derive(Debug, Args)]
 pub struct InfoArguments {
-    /// A run's name or directory; the latest run if absent
+    /// A run's name or directory, or a packed run; the latest run if absent
     pub run: Option<OsString>,
     /// Print one JSON object
     #[arg(long)]
@@ -176,6 +179,50 @@ pub struct DumpArguments {
 pub struct SolveArguments {
     /// A run's name or directory; the latest run if absent
     pub run: Option<OsString>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const PACK_EXAMPLES: &str = "\
+The file holds the run, the program and the libraries it used; the program's whole environment and output, too.
+It is an uncompressed tar archive: `tar tf` lists it, and it compresses well.
+
+Examples:
+  refrain pack                            the latest run, into NAME.refrain here
+  refrain pack bank-3 -o crash.refrain    a certain run
+  refrain unpack crash.refrain            on the other machine, then: refrain replay";
+
+/// Put a run, its program and its libraries into one file, to be replayed elsewhere
+#[derive(Debug, Args)]
+#[command(after_help = PACK_EXAMPLES)]
+pub struct PackArguments {
+    /// A run's name or directory; the latest run if absent
+    pub run: Option<OsString>,
+    /// Write FILE, which must not exist yet; NAME.refrain in this directory if absent
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const UNPACK_EXAMPLES: &str = "\
+To replay it is to run the program in it: unpack only what comes from people whose programs you would run.
+
+Examples:
+  refrain unpack crash.refrain && refrain replay --times 20
+  refrain unpack crash.refrain -o crash && refrain replay ./crash";
+
+/// Unpack a run that `refrain pack` wrote, ready to be replayed
+#[derive(Debug, Args)]
+#[command(after_help = UNPACK_EXAMPLES)]
+pub struct UnpackArguments {
+    /// A file that `refrain pack` wrote
+    pub file: PathBuf,
+    /// Use DIR as the run directory; it must not exist yet
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -9,6 +9,7 @@ mod arguments;
 mod compiler;
 mod dump;
 mod output;
+mod pack;
 mod record;
 mod replay;
 mod runs;
@@ -65,6 +66,8 @@ fn main() -> ExitCode {
         Command::Info(arguments) => runs::info(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Solve(arguments) => solve::solve(&arguments),
+        Command::Pack(arguments) => pack::pack(&arguments),
+        Command::Unpack(arguments) => pack::unpack(&arguments),
         Command::Rm(arguments) => runs::remove(&arguments),
     };
     match ended {

@@ -9,7 +9,11 @@ use crate::output::print_json;
 use crate::output::say;
 use crate::output::size;
 use crate::output::when;
+use crate::pack;
+use crate::pack::manifest_json;
+use crate::pack::write_packed;
 use replayer::Overview;
+use run_store::Manifest;
 use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::RunState;
@@ -130,17 +134,21 @@ fn command(meta: &RunMeta) -> String {
 
 pub fn info(arguments: &InfoArguments) -> Ended {
     let store = Store::from_environment()?;
-    let run = store.open(arguments.run.as_deref())?;
+    let run = match store.open(arguments.run.as_deref()) {
+        Err(run_store::Error::NotARun { path }) if path.is_file() => return pack::info(&path, arguments.json),
+        other => other?,
+    };
     let overview = Overview::load(&run)?;
+    let packed = run.packed()?;
     if arguments.json {
-        print_json(&info_json(&run, &overview))?;
+        print_json(&info_json(&run, &overview, packed.as_ref()))?;
     } else {
-        print(|out| write_info(out, &run, &overview))?;
+        print(|out| write_info(out, &run, &overview, packed.as_ref()))?;
     }
     Ok(0)
 }
 
-fn info_json(run: &RunDirectory, overview: &Overview) -> Value {
+fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>) -> Value {
     let thread = |(index, slot): (usize, &run_store::SlotSnapshot)| json!({ "thread": index, "parent": slot.parent, "events": slot.count, "records": slot.records });
     json!({
         "name": run.name(),
@@ -149,11 +157,17 @@ fn info_json(run: &RunDirectory, overview: &Overview) -> Value {
         "bytes": run.disk_bytes().ok(),
         "meta": overview.meta,
         "truncated": overview.truncated(),
+        "packed": packed.map(manifest_json),
         "threads": overview.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
     })
 }
 
-fn write_info(out: &mut dyn Write, run: &RunDirectory, overview: &Overview) -> io::Result<()> {
+fn write_info(
+    out: &mut dyn Write,
+    run: &RunDirectory,
+    overview: &Overview,
+    packed: Option<&Manifest>,
+) -> io::Result<()> {
     let meta = &overview.meta;
     writeln!(out, "run         {}", run.name())?;
     writeln!(out, "directory   {}", run.path().display())?;
@@ -215,6 +229,9 @@ fn write_info(out: &mut dyn Write, run: &RunDirectory, overview: &Overview) -> i
         "on disk     {}",
         run.disk_bytes().map_or_else(|_| "?".to_owned(), size)
     )?;
+    if let Some(manifest) = packed {
+        write_packed(out, manifest)?;
+    }
     writeln!(
         out,
         "executable  {} {}",

@@ -48,6 +48,16 @@ pub enum Error {
         source: io::Error,
     },
     Wait(io::Error),
+    /// An unpacked run needs a mount namespace, and the system refuses one.
+    NoNamespace {
+        /// A file that is not here as it was where the run was recorded.
+        example: PathBuf,
+        source: io::Error,
+    },
+    CannotStage {
+        doing: String,
+        source: io::Error,
+    },
 
     // The run.
     BeingRecorded {
@@ -82,6 +92,10 @@ pub enum Error {
         recorded: u32,
         known: u32,
     },
+    /// The program was stopped before the recorder had started in it.
+    NothingRecorded {
+        path: PathBuf,
+    },
     Unsolvable {
         run: PathBuf,
         why: String,
@@ -96,7 +110,11 @@ impl Error {
     /// 2: the command was wrong; 3: the run, or what it needs, cannot be used.
     pub fn exit_status(&self) -> i32 {
         match self {
-            Error::Store(run_store::Error::BadName { .. } | run_store::Error::Exists { .. }) => 2,
+            Error::Store(
+                run_store::Error::BadName { .. }
+                | run_store::Error::Exists { .. }
+                | run_store::Error::PackExists { .. },
+            ) => 2,
             Error::ProgramNotInPath { .. }
             | Error::ProgramNotFound { .. }
             | Error::NotExecutable { .. }
@@ -173,6 +191,21 @@ impl fmt::Display for Error {
                  which replay needs; in Docker, add --security-opt seccomp=unconfined"
             ),
             Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", path.display(), plain(source)),
+            Error::NoNamespace { example, source } => write!(
+                f,
+                "the run brought its files with it ({} is another one here, or missing), and this system does not let refrain \
+                 put them in place for the replay ({}): allow user namespaces (sysctl user.max_user_namespaces above 0, \
+                 kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; in Docker, \
+                 --cap-add SYS_ADMIN --security-opt apparmor=unconfined), replay as root, or replay in a container made \
+                 from the image the run was recorded in",
+                example.display(),
+                plain(source)
+            ),
+            Error::CannotStage { doing, source } => write!(
+                f,
+                "cannot put the files of the run in place for its replay: {doing}: {}",
+                plain(source)
+            ),
             Error::Wait(source) => write!(f, "cannot wait for the program: {}", plain(source)),
             Error::BeingRecorded { path } => {
                 write!(
@@ -218,6 +251,11 @@ impl fmt::Display for Error {
                 f,
                 "the run was recorded with version {recorded} of the runtime interface, and this refrain has \
                  version {known}; use the refrain that recorded it, or record again"
+            ),
+            Error::NothingRecorded { path } => write!(
+                f,
+                "{} has nothing to replay: the program was stopped before it began (`refrain info` says by what); record again",
+                path.display()
             ),
             Error::Unsolvable { run, why } => {
                 write!(f, "no schedule explains the logs of {}: {why}", run.display())

@@ -7,6 +7,7 @@ use crate::Error;
 use crate::Result;
 use crate::output::Pump;
 use crate::output::Sink;
+use crate::stage::Stage;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_store::ControlFile;
@@ -17,10 +18,12 @@ use runtime_abi::CONTROL_FD;
 use runtime_abi::CONTROL_VARIABLE;
 use std::collections::BTreeMap;
 use std::env;
+use std::fs;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Child;
 use std::process::Command;
 use std::process::ExitStatus;
@@ -53,9 +56,10 @@ pub struct Running<S> {
 }
 
 impl<S: Sink> Running<S> {
-    /// Starts the program of `meta` on `control`. Its output goes to the sinks, its input is ours.
+    /// Starts the program of `meta` on `control`, on a stage if it needs one. Its output goes to the sinks, its input is ours.
     pub fn start(
         meta: &RunMeta,
+        stage: Option<&Stage>,
         control: &ControlFile,
         orphaned: OrphanedProgram,
         stdout: S,
@@ -71,16 +75,25 @@ impl<S: Sink> Running<S> {
                     .iter()
                     .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
             )
-            .current_dir(meta.cwd.as_os_str())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         if !sys::can_fix_addresses() {
             return Err(Error::AddressesNotFixed);
         }
+        let staging = match stage {
+            Some(stage) => Some(stage.set(&mut command, Path::new(meta.cwd.as_os_str()))?),
+            None => {
+                command.current_dir(meta.cwd.as_os_str());
+                None
+            }
+        };
         sys::prepare(&mut command, control.file().as_fd(), CONTROL_FD, orphaned);
-        let mut child = command.spawn().map_err(|source| Error::CannotStart {
-            path: meta.executable.path.as_os_str().into(),
-            source,
+        let mut child = command.spawn().map_err(|source| {
+            let failed_step = staging.and_then(|staging| staging.failed_step(&source));
+            failed_step.unwrap_or_else(|| Error::CannotStart {
+                path: meta.executable.path.as_os_str().into(),
+                source,
+            })
         })?;
         let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
             unreachable!("both streams were asked to be pipes");
@@ -122,6 +135,11 @@ impl<S: Sink> Running<S> {
 
     pub fn signal(&self, signal: i32) {
         sys::send_signal(self.child.id(), signal);
+    }
+
+    /// Where its files are mapped, as the kernel lists it; nothing if it has ended.
+    pub fn maps(&self) -> Vec<u8> {
+        fs::read(format!("/proc/{}/maps", self.child.id())).unwrap_or_default()
     }
 
     pub fn kill(&mut self) -> Result<()> {

@@ -6,6 +6,7 @@ use log_format::Log;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Record;
+use run_model::Schedule;
 use run_model::ThreadIndex;
 use run_model::ThreadLog;
 use run_store::HeaderSnapshot;
@@ -117,6 +118,18 @@ impl LoadedRun {
             hash,
             sites,
         })
+    }
+}
+
+impl LoadedRun {
+    /// A thread whose end is lost with the end of some log cannot end the program again: it stops like the others.
+    pub fn forget_lost_end(&mut self, schedule: &Schedule) {
+        let is_lost = |thread: u32| {
+            let events = |all: Option<u64>| all.unwrap_or(0);
+            let recorded = events(self.logs.threads.get(thread as usize).map(|log| log.events));
+            events(schedule.threads.get(thread as usize).map(|part| part.events)) < recorded
+        };
+        self.ended_in = self.ended_in.filter(|(thread, _)| !is_lost(*thread));
     }
 }
 

@@ -117,7 +117,7 @@ impl Recording {
         let (out, err) = (capture("stdout", PassTo::Stdout)?, capture("stderr", PassTo::Stderr)?);
         let (cpu_before, _) = sys::ended_children();
         let started = Instant::now();
-        let mut running = Running::start(meta, &control, OrphanedProgram::RunsOn, out, err)?;
+        let mut running = Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?;
         let (outcome, logging_stopped) = self.watch(&mut running, &control, started)?;
         let duration_ms = started.elapsed().as_millis() as u64;
         let (out, err) = running.finish();

@@ -51,13 +51,19 @@ pub struct Verdict {
 
 /// Reads the run, computes its schedule if need be, and replays it. An `Err` means that it never came to replaying.
 pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
-    let loaded = LoadedRun::load(run)?;
+    let mut loaded = LoadedRun::load(run)?;
     let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
     if recorded != known {
         return Err(Error::OtherAbi { recorded, known });
     }
-    libraries::check(&loaded.meta)?;
+    let stage = libraries::provide(&loaded.run, &loaded.meta)?;
+    if loaded.logs.threads.is_empty() {
+        return Err(Error::NothingRecorded {
+            path: loaded.run.path().to_owned(),
+        });
+    }
     let plan = Plan::prepare(&loaded)?;
+    loaded.forget_lost_end(&plan.schedule);
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
         jitter_seed: options.jitter_seed,
@@ -65,6 +71,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     let mut identical = 0;
     let mut elapsed = Duration::ZERO;
     let mut kept: Option<Verdict> = None;
+    let mut moved = None;
     for number in 0..options.times {
         let show = if number == 0 { options.show } else { Show::Nothing };
         // A different seed each time: that nothing changes is the point.
@@ -73,7 +80,13 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
         } else {
             watch.jitter_seed.wrapping_add(number).max(1)
         };
-        let observed = supervise::replay_once(&loaded, &plan.directory, &Watch { jitter_seed, ..watch }, show)?;
+        let observed = supervise::replay_once(
+            &loaded,
+            stage.as_ref(),
+            &plan.directory,
+            &Watch { jitter_seed, ..watch },
+            show,
+        )?;
         elapsed += observed.duration;
         let checks = verify::verify(&loaded, &plan.schedule, &observed);
         let verdict = if checks.iter().all(|check| check.passed) {
@@ -84,6 +97,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
                 divergence: None,
             }
         } else {
+            moved = moved.or_else(|| libraries::first_moved(&loaded.run, &observed.maps));
             let divergence = divergence::explain(&loaded, &plan.schedule, &observed, &checks, &options.run_name);
             Verdict {
                 identical: false,
@@ -96,8 +110,16 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
         }
     }
     let verdict = kept.expect("a run is replayed at least once");
+    let mut notes = notes(&loaded);
+    if let Some((path, then, now)) = moved {
+        notes.push(format!(
+            "{path} lay at {then:#x} when the run was recorded, and lies at {now:#x} now, which makes a run diverge; addresses depend \
+             on the kernel's version, on the stack limit (ulimit -s), and on the kind of file system: replay where these are the \
+             same, with REFRAIN_DIR on a disk"
+        ));
+    }
     Ok(Replayed {
-        notes: notes(&loaded),
+        notes,
         run: loaded.run,
         identical,
         times: options.times,

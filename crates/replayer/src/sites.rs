@@ -6,6 +6,7 @@ use run_store::RunDirectory;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::path::PathBuf;
 
 /// The site tables of all objects of a program, in the order in which they registered.
 #[derive(Debug, Default)]
@@ -52,8 +53,12 @@ impl SiteBook {
         let Ok(listing) = fs::read_to_string(run.file("objects")) else {
             return SiteBook::default();
         };
+        // An unpacked run has its objects with it.
+        let manifest = run.packed().ok().flatten();
+        let copy_of = |path: &Path| Some(run.packed_file(manifest.as_ref()?.file_at(path)?));
+        let open = |line| open_object(line, &copy_of);
         SiteBook {
-            objects: listing.lines().filter_map(open_object).collect(),
+            objects: listing.lines().filter_map(open).collect(),
         }
     }
 
@@ -94,12 +99,14 @@ fn demangled(name: &str) -> String {
         .unwrap_or_else(|| name.to_owned())
 }
 
-/// A line `base bytes path`.
-fn open_object(line: &str) -> Option<Object> {
+/// A line `base bytes path`; the object is read from its copy if there is one.
+fn open_object(line: &str, copy_of: &dyn Fn(&Path) -> Option<PathBuf>) -> Option<Object> {
     let mut fields = line.splitn(3, ' ');
     let base = fields.next()?.parse().ok()?;
     let bytes: u32 = fields.next()?.parse().ok()?;
-    let table = SiteTable::read(Path::new(fields.next()?)).ok()?;
+    let path = Path::new(fields.next()?);
+    let copy = copy_of(path);
+    let table = SiteTable::read(copy.as_deref().unwrap_or(path)).ok()?;
     Some(Object {
         base,
         sites: bytes / 16,

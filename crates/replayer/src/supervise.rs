@@ -8,6 +8,7 @@ use crate::output::Compare;
 use crate::output::Comparison;
 use crate::output::PassTo;
 use crate::record::Show;
+use crate::stage::Stage;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_store::ControlFile;
@@ -55,10 +56,18 @@ pub struct Observed {
     pub stdout: Comparison,
     pub stderr: Comparison,
     pub duration: Duration,
+    /// /proc/PID/maps of a replay that went wrong while it was watched; otherwise empty.
+    pub maps: Vec<u8>,
 }
 
 /// Runs the program of `loaded` once, with the schedule in `schedule_directory`.
-pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch, show: Show) -> Result<Observed> {
+pub fn replay_once(
+    loaded: &LoadedRun,
+    stage: Option<&Stage>,
+    schedule_directory: &Path,
+    watch: &Watch,
+    show: Show,
+) -> Result<Observed> {
     let control = control_memory(loaded, schedule_directory, watch)?;
     let compare = |name, pass| {
         let path = loaded.run.file(name);
@@ -70,8 +79,9 @@ pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch,
     };
     let (out, err) = (compare("stdout", PassTo::Stdout)?, compare("stderr", PassTo::Stderr)?);
     let started = Instant::now();
-    let mut running = Running::start(&loaded.meta, &control, OrphanedProgram::IsKilled, out, err)?;
-    let end = match supervise(&mut running, &control, loaded, watch) {
+    let mut running = Running::start(&loaded.meta, stage, &control, OrphanedProgram::IsKilled, out, err)?;
+    let mut maps = Vec::new();
+    let end = match supervise(&mut running, &control, loaded, watch, &mut maps) {
         Ok(end) => end,
         Err(error) => {
             running.kill()?;
@@ -98,6 +108,7 @@ pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch,
         stdout: out.finish().map_err(unreadable)?,
         stderr: err.finish().map_err(unreadable)?,
         duration,
+        maps,
     })
 }
 
@@ -121,7 +132,13 @@ fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) 
     Ok(control)
 }
 
-fn supervise(running: &mut Running<Compare>, control: &ControlFile, loaded: &LoadedRun, watch: &Watch) -> Result<End> {
+fn supervise(
+    running: &mut Running<Compare>,
+    control: &ControlFile,
+    loaded: &LoadedRun,
+    watch: &Watch,
+    maps: &mut Vec<u8>,
+) -> Result<End> {
     let mut progress = (0, Vec::new());
     let mut last_progress = Instant::now();
     loop {
@@ -130,6 +147,7 @@ fn supervise(running: &mut Running<Compare>, control: &ControlFile, loaded: &Loa
         }
         let header = control.header()?;
         if let Some(report) = header.divergence {
+            *maps = running.maps();
             if running.wait_until(Instant::now() + GRACE)?.is_none() {
                 running.kill()?;
             }
@@ -147,6 +165,7 @@ fn supervise(running: &mut Running<Compare>, control: &ControlFile, loaded: &Loa
         if now != progress {
             (progress, last_progress) = (now, Instant::now());
         } else if last_progress.elapsed() >= watch.patience {
+            *maps = running.maps();
             running.kill()?;
             return Ok(End::Stuck);
         }

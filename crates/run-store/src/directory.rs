@@ -3,6 +3,7 @@ use crate::ControlFile;
 use crate::ControlSetup;
 use crate::Error;
 use crate::META_VERSION;
+use crate::Manifest;
 use crate::Result;
 use crate::RunMeta;
 use std::fs;
@@ -19,6 +20,8 @@ use std::path::PathBuf;
 const SEALED: &str = "run.json";
 const RECORDING: &str = "recording.json";
 const CONTROL: &str = "control";
+/// `packed.json` and `packed-N`: what an unpacked run has beside the run itself.
+pub(crate) const PACKED: &str = "packed";
 /// No honest metadata is near this; a bigger file is not read into memory.
 const META_BYTES_MAX: u64 = 64 << 20;
 
@@ -122,6 +125,34 @@ impl RunDirectory {
         }
     }
 
+    /// What an unpacked run brought along; `None` for a run that was recorded here.
+    pub fn packed(&self) -> Result<Option<Manifest>> {
+        let path = self.file(&format!("{PACKED}.json"));
+        let Some(bytes) = read_bounded(&path)? else {
+            return Ok(None);
+        };
+        let manifest: Manifest = serde_json::from_slice(&bytes)
+            .map_err(|e| Error::corrupt(&path, format!("line {}", e.line()), "a manifest in JSON", e.to_string()))?;
+        match manifest.check() {
+            Ok(()) => Ok(Some(manifest)),
+            Err([place, expected, found]) => Err(Error::corrupt(&path, place, expected, found)),
+        }
+    }
+
+    /// The copy of the file with this number in the manifest.
+    pub fn packed_file(&self, number: usize) -> PathBuf {
+        self.path.join(format!("{PACKED}-{number}"))
+    }
+
+    /// The files that make up the run, by name: what is packed.
+    pub(crate) fn member_names(&self) -> Result<Vec<String>> {
+        let names = self.own_files()?.0.into_iter();
+        let names = names.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
+        let mut names: Vec<String> = names.filter(|name| is_member_name(name)).collect();
+        names.sort();
+        Ok(names)
+    }
+
     fn is_locked(&self) -> Result<bool> {
         let path = self.file(CONTROL);
         let file = match File::open(&path) {
@@ -195,6 +226,14 @@ impl RunDirectory {
 }
 
 fn is_own_name(name: &str) -> bool {
+    let is_packed = name
+        .strip_prefix(PACKED)
+        .is_some_and(|rest| rest == ".json" || rest.strip_prefix('-').is_some_and(is_number));
+    is_member_name(name) || is_packed || name.ends_with(".part")
+}
+
+/// The files of a recording, without what a process was writing when it died and what came out of an archive.
+pub(crate) fn is_member_name(name: &str) -> bool {
     const NAMES: [&str; 9] = [
         SEALED,
         RECORDING,
@@ -209,8 +248,12 @@ fn is_own_name(name: &str) -> bool {
     let is_log = name
         .strip_prefix("thread-")
         .and_then(|rest| rest.strip_suffix(".log").or_else(|| rest.strip_suffix(".inputs")))
-        .is_some();
-    NAMES.contains(&name) || is_log || name.ends_with(".part")
+        .is_some_and(is_number);
+    NAMES.contains(&name) || is_log
+}
+
+fn is_number(text: &str) -> bool {
+    (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn encode(meta: &RunMeta) -> Vec<u8> {
@@ -246,7 +289,8 @@ fn sync(path: &Path) -> Result<()> {
         .map_err(|e| Error::io("write", path, e))
 }
 
-fn read_meta(path: &Path) -> Result<Option<RunMeta>> {
+/// A file that is held in memory; `None` if there is none.
+fn read_bounded(path: &Path) -> Result<Option<Vec<u8>>> {
     let failed = |e| Error::io("read", path, e);
     let file = match File::open(path) {
         Ok(file) => file,
@@ -263,6 +307,13 @@ fn read_meta(path: &Path) -> Result<Option<RunMeta>> {
             "more",
         ));
     }
+    Ok(Some(bytes))
+}
+
+fn read_meta(path: &Path) -> Result<Option<RunMeta>> {
+    let Some(bytes) = read_bounded(path)? else {
+        return Ok(None);
+    };
     // The version first: a newer layout must be named as such, not as a missing field.
     let malformed = |e: serde_json::Error| {
         let place = format!("line {} column {}", e.line(), e.column());

@@ -38,6 +38,18 @@ pub enum Error {
         path: PathBuf,
         example: String,
     },
+    /// A file that is no packed run.
+    NotAPack {
+        path: PathBuf,
+    },
+    /// `pack -o FILE` with a FILE that exists.
+    PackExists {
+        path: PathBuf,
+    },
+    /// A file became another one while it was being packed.
+    ChangedMeanwhile {
+        path: PathBuf,
+    },
     PathTooLong {
         path: PathBuf,
         bytes_max: usize,
@@ -135,6 +147,23 @@ impl fmt::Display for Error {
             Error::ForeignFiles { path, example } => write!(
                 f,
                 "{} also holds files that are no part of the run (such as '{example}'); these were left there",
+                path.display()
+            ),
+            Error::NotAPack { path } => write!(
+                f,
+                "{} is not a packed run; give a file that `refrain pack` wrote",
+                path.display()
+            ),
+            Error::PackExists { path } => {
+                write!(
+                    f,
+                    "{} exists already; give -o a file that does not exist yet",
+                    path.display()
+                )
+            }
+            Error::ChangedMeanwhile { path } => write!(
+                f,
+                "{} changed while it was being packed; wait for whoever writes it, and pack again",
                 path.display()
             ),
             Error::PathTooLong { path, bytes_max } => write!(

@@ -1,4 +1,4 @@
-//! Run directories on disk: create, seal, list, open, remove.
+//! Run directories on disk: create, seal, list, open, remove, pack into one file and unpack.
 //!
 //! A run is a directory. While its program runs it holds `recording.json`; when the recording is complete that file
 //! is rewritten and *renamed* to `run.json`, so a run is complete exactly when it says so, and a recording that was
@@ -9,7 +9,7 @@
 //! expectation and finding; nothing here panics on foreign bytes. Removal deletes only files this tool writes, never
 //! a tree.
 //!
-//! Start with [`Store`] and [`RunDirectory`].
+//! Start with [`Store`] and [`RunDirectory`]; for packed runs with NOTE [Packed runs] in `pack/mod.rs`.
 #![forbid(unsafe_code)]
 
 mod control;
@@ -17,6 +17,7 @@ mod directory;
 mod error;
 mod hash;
 mod meta;
+mod pack;
 mod store;
 mod text;
 
@@ -44,5 +45,18 @@ pub use meta::RunMeta;
 pub use meta::Scope;
 pub use meta::Truncated;
 pub use meta::signal_name;
+pub use pack::Alias;
+pub use pack::Contents;
+pub use pack::Entry;
+pub use pack::FileToPack;
+pub use pack::Manifest;
+pub use pack::Missing;
+pub use pack::PACK_VERSION;
+pub use pack::Reader;
+pub use pack::Role;
+pub use pack::Unpacked;
+pub use pack::pack;
+pub use pack::read_manifest;
+pub use pack::unpack;
 pub use store::Store;
 pub use text::Text;

@@ -6,6 +6,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
@@ -66,6 +67,22 @@ impl Store {
         }
     }
 
+    /// The name a run from elsewhere should have here, with everything dangerous in it replaced.
+    pub(crate) fn tidy_name(&self, name: &str) -> String {
+        let name = directory_prefix(OsStr::new(name));
+        match split_number(&name) {
+            // Numbers that leave room for the next ones. A name without any, such as `latest`, gets one.
+            (_, Some(number)) if number < 1 << 32 => name,
+            _ => format!("{name}-0"),
+        }
+    }
+
+    /// The name with the next free number.
+    pub(crate) fn free_name(&self, name: &str) -> Result<String> {
+        let (prefix, _) = split_number(name);
+        Ok(format!("{prefix}-{}", self.next_number(prefix)?))
+    }
+
     /// Makes `latest` mean this run, atomically.
     pub fn set_latest(&self, run: &RunDirectory) -> Result<()> {
         fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
@@ -114,8 +131,10 @@ impl Store {
         let mut runs = Vec::new();
         for entry in self.entries()? {
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            // Hidden ones are being unpacked, or were, when somebody was killed.
+            let is_hidden = entry.file_name().as_bytes().starts_with(b".");
             let run = RunDirectory::at(entry.path());
-            if is_directory && run.holds_metadata() {
+            if is_directory && !is_hidden && run.holds_metadata() {
                 runs.push(run);
             }
         }

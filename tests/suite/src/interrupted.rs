@@ -16,6 +16,7 @@ use libtest_mimic::Trial;
 use rustix::process::Pid;
 use rustix::process::Signal;
 use rustix::process::kill_process;
+use rustix::process::kill_process_group;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -31,12 +32,16 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     let endless = Guest::read(&tool::guests().join("probes/endless.c"))?;
     let chatty = Guest::read(&tool::guests().join("probes/chatty.c"))?;
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let all: [(&str, Check, &Guest); 6] = [
+    let all: [(&str, Check, &Guest); 10] = [
         ("program_killed", program_killed, &endless),
         ("everything_killed", everything_killed, &endless),
         ("recorder_asked_to_stop", recorder_asked_to_stop, &endless),
+        ("group_asked_to_stop", group_asked_to_stop, &endless),
+        ("stopped_at_once", stopped_at_once, &endless),
         ("time_out", time_out, &endless),
         ("size_limit", size_limit, &chatty),
+        ("time_limit", time_limit, &chatty),
+        ("kept_on_failure", kept_on_failure, &endless),
         ("disk_full", disk_full, &chatty),
     ];
     let trials = all.map(|(name, check, guest)| {
@@ -55,7 +60,16 @@ struct Underway {
 impl Underway {
     fn start(sandbox: &Sandbox, guest: &Guest) -> Checked<Underway> {
         let program = guest.build(sandbox, &[])?;
-        let line = sandbox.refrain(["record", "-o", "run", "--"]).arg(&program);
+        Underway::start_with(sandbox, &[], &program)
+    }
+
+    fn start_with(sandbox: &Sandbox, extra: &[&str], program: &Path) -> Checked<Underway> {
+        let _ = fs::remove_dir_all(sandbox.work().join("run"));
+        let line = sandbox
+            .refrain(["record"])
+            .args(extra)
+            .args(["-o", "run", "--"])
+            .arg(program);
         sandbox.note(format!("{} &   # then killed after a moment", line.typed()));
         let child = line.spawn()?;
         let underway = Underway { child, line };
@@ -163,12 +177,100 @@ fn everything_killed(sandbox: &Sandbox, guest: &Guest) -> Checked {
     check_readable(sandbox, "./run")
 }
 
+/// The run says which signal it was, and is replayed up to there.
+fn check_stopped_by(sandbox: &Sandbox, signal: Signal) -> Checked {
+    check_readable(sandbox, "./run")?;
+    let info = sandbox
+        .run(&sandbox.refrain(["info", "--json", "./run"]))?
+        .expect_status(0)?;
+    let json: Value = serde_json::from_slice(&info.stdout).or_else(|e| failed(info.told(&format!("not JSON: {e}"))))?;
+    let outcome = field_in(&json, "outcome").and_then(|outcome| outcome.get("signaled"));
+    require(
+        outcome.and_then(Value::as_i64) == Some(i64::from(signal.as_raw())),
+        || info.told(&format!("it does not say that the program got {signal:?}")),
+    )?;
+    check_replayed(sandbox, "./run")
+}
+
+/// Whatever the recording has is replayed, and is the same.
+fn check_replayed(sandbox: &Sandbox, run: &str) -> Checked {
+    let line = sandbox.refrain(["replay", "--times", "3", run]).within(LIMIT);
+    let ended = sandbox.run(&line)?.expect_status(0)?;
+    require(ended.stderr_text().contains("replayed 3 of 3 identically"), || {
+        ended.told("expected three of three")
+    })
+}
+
+/// Only the recorder gets the signal, and passes it on.
 fn recorder_asked_to_stop(sandbox: &Sandbox, guest: &Guest) -> Checked {
-    let underway = Underway::start(sandbox, guest)?;
-    signal(underway.pid(), Signal::INT)?;
-    let status = underway.finish()?;
-    require(status == 128 + 2, || format!("expected exit status 130, got {status}"))?;
-    check_readable(sandbox, "./run")
+    let program = guest.build(sandbox, &[])?;
+    for kind in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let underway = Underway::start_with(sandbox, &[], &program)?;
+        signal(underway.pid(), kind)?;
+        let (status, expected) = (underway.finish()?, 128 + kind.as_raw());
+        require(status == expected, || {
+            format!("expected exit status {expected}, got {status}")
+        })?;
+        check_stopped_by(sandbox, kind)?;
+    }
+    Ok(())
+}
+
+/// Recorder and program get it, as from a terminal.
+fn group_asked_to_stop(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &[])?;
+    for kind in [Signal::INT, Signal::TERM] {
+        let underway = Underway::start_with(sandbox, &[], &program)?;
+        let Some(group) = i32::try_from(underway.pid()).ok().and_then(Pid::from_raw) else {
+            return failed("the recorder has no process group");
+        };
+        kill_process_group(group, kind).or_else(|e| failed(format!("cannot send a signal to {group:?}: {e}")))?;
+        let (status, expected) = (underway.finish()?, 128 + kind.as_raw());
+        require(status == expected, || {
+            format!("expected exit status {expected}, got {status}")
+        })?;
+        check_stopped_by(sandbox, kind)?;
+    }
+    Ok(())
+}
+
+/// A signal at any moment of the start: there is no run, or one that says what happened, and no hang.
+fn stopped_at_once(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &[])?;
+    let mut with_nothing = 0;
+    for step in 0..40_u64 {
+        let line = sandbox.refrain(["record", "-o", "run", "--"]).arg(&program);
+        sandbox.note(format!("{} &   # stopped after {} µs", line.typed(), step * 250));
+        let underway = Underway {
+            child: line.spawn()?,
+            line,
+        };
+        thread::sleep(Duration::from_micros(step * 250));
+        signal(underway.pid(), Signal::INT)?;
+        let status = underway.finish()?;
+        require(status == 130, || format!("expected exit status 130, got {status}"))?;
+        let run = sandbox.work().join("run");
+        if !run.join("run.json").exists() && !run.join("recording.json").exists() {
+            // It had not come far enough to catch signals.
+            let _ = fs::remove_dir(&run);
+            continue;
+        }
+        let info = sandbox.run(&sandbox.refrain(["info", "./run"]))?.expect_status(0)?;
+        require(info.stdout_text().contains("SIGINT"), || {
+            info.told("it does not say what happened")
+        })?;
+        let replay = sandbox.run(&sandbox.refrain(["replay", "./run"]).within(LIMIT))?;
+        match replay.status {
+            0 => {}
+            _ => {
+                replay.expect_status(3)?.expect_refusal(&["nothing to replay"])?;
+                with_nothing += 1;
+            }
+        }
+        sandbox.run(&sandbox.refrain(["rm", "./run"]))?.expect_status(0)?;
+    }
+    sandbox.note(format!("# {with_nothing} of 40 had nothing to replay"));
+    Ok(())
 }
 
 fn time_out(sandbox: &Sandbox, guest: &Guest) -> Checked {
@@ -180,7 +282,7 @@ fn time_out(sandbox: &Sandbox, guest: &Guest) -> Checked {
 }
 
 /// The program ran to its end although the log did not, and the run says so.
-fn check_truncated(sandbox: &Sandbox, recorded: &Recorded) -> Checked {
+fn check_truncated(sandbox: &Sandbox, recorded: &Recorded, reason: &str) -> Checked {
     let ended = recorded.ended.clone().expect_status(0)?;
     require(ended.stdout.starts_with(b"chain "), || {
         ended.told("the program was disturbed")
@@ -193,20 +295,69 @@ fn check_truncated(sandbox: &Sandbox, recorded: &Recorded) -> Checked {
     require(is_told, || {
         info.told("it does not say that the recording was truncated")
     })?;
-    check_readable(sandbox, &recorded.directory.to_string_lossy())
+    let told = sandbox
+        .run(&sandbox.refrain(["info"]).arg(&recorded.directory))?
+        .expect_status(0)?;
+    require(told.stdout_text().contains(reason), || {
+        told.told(&format!("it does not say \"{reason}\""))
+    })?;
+    let run = recorded.directory.to_string_lossy();
+    check_readable(sandbox, &run)?;
+    check_replayed(sandbox, &run)
+}
+
+/// Failing runs are kept, whatever made them fail; others are not.
+fn kept_on_failure(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &[])?;
+    let extra = ["--keep", "on-failure"];
+    let underway = Underway::start_with(sandbox, &extra, &program)?;
+    signal(underway.pid(), Signal::TERM)?;
+    let status = underway.finish()?;
+    require(status == 128 + 15, || format!("expected exit status 143, got {status}"))?;
+    check_stopped_by(sandbox, Signal::TERM)?;
+    let recorded = record(
+        sandbox,
+        "late",
+        &["--keep", "on-failure", "--timeout", "0.5"],
+        &program,
+        LIMIT,
+    )?;
+    recorded.ended.clone().expect_status(124)?;
+    check_replayed(sandbox, "./late")?;
+    let good = Guest::read(&tool::guests().join("probes/canary.c")).or_else(failed)?;
+    let program_that_succeeds = good.build(sandbox, &[])?;
+    let recorded = record(sandbox, "good", &extra, &program_that_succeeds, LIMIT)?;
+    recorded.ended.clone().expect_status(0)?;
+    require(!recorded.directory.exists(), || {
+        recorded.ended.told("a run that did not fail was kept")
+    })?;
+    // With a campaign there is nothing to keep: being stopped is no failure of the program.
+    let underway = Underway::start_with(sandbox, &["--until-failure"], &program)?;
+    signal(underway.pid(), Signal::INT)?;
+    let status = underway.finish()?;
+    require(status == 130, || format!("expected exit status 130, got {status}"))?;
+    require(!sandbox.work().join("run").exists(), || {
+        "a run that did not fail was kept".to_owned()
+    })
 }
 
 fn size_limit(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &[])?;
     let recorded = record(sandbox, "run", &["--max-size", "64K"], &program, LIMIT)?;
-    check_truncated(sandbox, &recorded)
+    check_truncated(sandbox, &recorded, "--max-size was reached")
+}
+
+fn time_limit(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &[])?;
+    let recorded = record(sandbox, "run", &["--max-time", "0.01"], &program, LIMIT)?;
+    check_truncated(sandbox, &recorded, "--max-time was reached")
 }
 
 /// A small file system that is unmounted when the test is over.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(sandbox: &Sandbox, size: &str) -> Checked<SmallDisk> {
+    pub fn mount(sandbox: &Sandbox, size: &str) -> Checked<SmallDisk> {
         let place = sandbox.work().join("disk");
         fs::create_dir(&place)?;
         let line = sandbox
@@ -222,7 +373,7 @@ impl SmallDisk {
         Ok(SmallDisk(place))
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -245,5 +396,5 @@ fn disk_full(sandbox: &Sandbox, guest: &Guest) -> Checked {
         .arg(&program)
         .within(LIMIT);
     let ended = sandbox.run(&line)?;
-    check_truncated(sandbox, &Recorded { directory: run, ended })
+    check_truncated(sandbox, &Recorded { directory: run, ended }, "refused more space")
 }

@@ -23,6 +23,7 @@ pub mod coverage;
 pub mod guest;
 pub mod interrupted;
 pub mod load;
+pub mod packed;
 pub mod probe;
 pub mod projects;
 pub mod recording;

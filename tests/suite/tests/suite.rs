@@ -7,6 +7,7 @@ use refrain_suite::canary;
 use refrain_suite::compiler;
 use refrain_suite::coverage;
 use refrain_suite::interrupted;
+use refrain_suite::packed;
 use refrain_suite::probe;
 use refrain_suite::projects;
 use refrain_suite::speed;
@@ -23,6 +24,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(speed::trials()?);
     trials.extend(bad_input::trials()?);
     trials.extend(interrupted::trials()?);
+    trials.extend(packed::trials()?);
     Ok(trials)
 }
 
