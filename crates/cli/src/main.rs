@@ -7,6 +7,7 @@
 
 mod arguments;
 mod compiler;
+mod debug;
 mod dump;
 mod output;
 mod record;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Solve(arguments) => solve::solve(&arguments),
         Command::Rm(arguments) => runs::remove(&arguments),
+        Command::GdbEnter { session, .. } => Err(replayer::enter(&session).into()),
     };
     match ended {
         Ok(status) => ExitCode::from(status),

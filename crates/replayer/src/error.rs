@@ -48,8 +48,15 @@ pub enum Error {
         source: io::Error,
     },
     Wait(io::Error),
+    NoDebugger {
+        source: io::Error,
+    },
+    NotInDebugger,
 
     // The run.
+    NothingFailed {
+        run: String,
+    },
     BeingRecorded {
         path: PathBuf,
     },
@@ -103,7 +110,10 @@ impl Error {
             | Error::Script { .. }
             | Error::StaticProgram { .. }
             | Error::NotInstrumented { .. }
-            | Error::NeverAttached { .. } => 2,
+            | Error::NeverAttached { .. }
+            | Error::NoDebugger { .. }
+            | Error::NotInDebugger
+            | Error::NothingFailed { .. } => 2,
             _ => 3,
         }
     }
@@ -174,6 +184,19 @@ impl fmt::Display for Error {
             ),
             Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", path.display(), plain(source)),
             Error::Wait(source) => write!(f, "cannot wait for the program: {}", plain(source)),
+            Error::NoDebugger { source } => write!(
+                f,
+                "cannot start gdb: {}; install it (Debian: apt-get install gdb), or leave --gdb out",
+                plain(source)
+            ),
+            Error::NotInDebugger => write!(
+                f,
+                "this command is for gdb, inside a session that `refrain replay --gdb` began"
+            ),
+            Error::NothingFailed { run } => write!(
+                f,
+                "{run} did not fail: its program ended with exit status 0; leave --goto-failure out"
+            ),
             Error::BeingRecorded { path } => {
                 write!(
                     f,

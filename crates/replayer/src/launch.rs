@@ -42,6 +42,26 @@ pub fn recording_environment() -> Vec<(Text, Text)> {
         .collect()
 }
 
+/// The program of `meta` on `control`, ready to be started, with our own input and output.
+pub fn command(meta: &RunMeta, control: &ControlFile, orphaned: OrphanedProgram) -> Result<Command> {
+    let mut command = Command::new(meta.executable.path.as_os_str());
+    command
+        .arg0(meta.argv[0].as_os_str())
+        .args(meta.argv[1..].iter().map(Text::as_os_str))
+        .env_clear()
+        .envs(
+            meta.env
+                .iter()
+                .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
+        )
+        .current_dir(meta.cwd.as_os_str());
+    if !sys::can_fix_addresses() {
+        return Err(Error::AddressesNotFixed);
+    }
+    sys::prepare(&mut command, control.file().as_fd(), CONTROL_FD, orphaned);
+    Ok(command)
+}
+
 /// A started program with its output being read.
 pub struct Running<S> {
     child: Child,
@@ -61,23 +81,8 @@ impl<S: Sink> Running<S> {
         stdout: S,
         stderr: S,
     ) -> Result<Running<S>> {
-        let mut command = Command::new(meta.executable.path.as_os_str());
-        command
-            .arg0(meta.argv[0].as_os_str())
-            .args(meta.argv[1..].iter().map(Text::as_os_str))
-            .env_clear()
-            .envs(
-                meta.env
-                    .iter()
-                    .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
-            )
-            .current_dir(meta.cwd.as_os_str())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if !sys::can_fix_addresses() {
-            return Err(Error::AddressesNotFixed);
-        }
-        sys::prepare(&mut command, control.file().as_fd(), CONTROL_FD, orphaned);
+        let mut command = command(meta, control, orphaned)?;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|source| Error::CannotStart {
             path: meta.executable.path.as_os_str().into(),
             source,

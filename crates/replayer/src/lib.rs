@@ -8,6 +8,7 @@
 //! Solving and judging are the core's (`constraint-solver`, `schedule-checker`); directories are `run-store`'s. All
 //! unsafe code is in `sys`. Nothing here prints: what is to be said comes back as values.
 mod campaign;
+mod debug;
 pub mod describe;
 mod divergence;
 mod error;
@@ -29,6 +30,10 @@ pub use campaign::Campaign;
 pub use campaign::Keep;
 pub use campaign::Progress;
 pub use campaign::Recorded;
+pub use debug::DebugOptions;
+pub use debug::Debugged;
+pub use debug::debug;
+pub use debug::enter;
 pub use divergence::Divergence;
 pub use error::Error;
 pub use error::Result;

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use std::fs;
 use std::fs::OpenOptions;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -187,16 +188,17 @@ fn kept(loaded: &LoadedRun) -> Option<Schedule> {
 
 /// A directory that goes away with its owner.
 #[derive(Debug)]
-struct Temporary {
-    path: PathBuf,
+pub struct Temporary {
+    pub path: PathBuf,
 }
 
 impl Temporary {
-    fn create() -> Result<Temporary> {
+    pub fn create() -> Result<Temporary> {
         let base = std::env::temp_dir();
         for attempt in 0..1000 {
             let path = base.join(format!("refrain-{}-{attempt}", std::process::id()));
-            match fs::create_dir(&path) {
+            // Ours alone: what a run was started with may be secret.
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Temporary { path }),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(run_store::Error::io("create", &path, e).into()),

@@ -51,12 +51,7 @@ pub struct Verdict {
 
 /// Reads the run, computes its schedule if need be, and replays it. An `Err` means that it never came to replaying.
 pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
-    let loaded = LoadedRun::load(run)?;
-    let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
-    if recorded != known {
-        return Err(Error::OtherAbi { recorded, known });
-    }
-    libraries::check(&loaded.meta)?;
+    let loaded = load_replayable(run)?;
     let plan = Plan::prepare(&loaded)?;
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
@@ -106,12 +101,23 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     })
 }
 
+/// The run, if this build and what it finds on the disk can replay it.
+pub fn load_replayable(run: RunDirectory) -> Result<LoadedRun> {
+    let loaded = LoadedRun::load(run)?;
+    let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
+    if recorded != known {
+        return Err(Error::OtherAbi { recorded, known });
+    }
+    libraries::check(&loaded.meta)?;
+    Ok(loaded)
+}
+
 fn default_patience(loaded: &LoadedRun) -> Duration {
     let recorded = loaded.meta.ending.as_ref().map_or(0, |ending| ending.duration_ms);
     Duration::from_millis(recorded.saturating_mul(3)).max(Duration::from_secs(10))
 }
 
-fn notes(loaded: &LoadedRun) -> Vec<String> {
+pub fn notes(loaded: &LoadedRun) -> Vec<String> {
     let mut notes = Vec::new();
     if loaded.meta.ending.is_none() {
         notes.push("the recording was interrupted; it was replayed up to its last event".to_owned());

@@ -15,6 +15,7 @@ use run_store::ControlSetup;
 use run_store::DivergenceReport;
 use run_store::Mode;
 use run_store::Outcome;
+use run_store::Scope;
 use run_store::SlotSnapshot;
 use run_store::ThreadState;
 use std::fs::File;
@@ -103,17 +104,41 @@ pub fn replay_once(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch,
 
 /// Not a file in the run directory: any number of replays may go on at once, and none leaves anything behind.
 fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) -> Result<ControlFile> {
-    let name = Path::new("the control memory of the replay");
-    let file = sys::anonymous_file(c"refrain").map_err(|e| run_store::Error::io("create", name, e))?;
+    let file = anonymous_control()?;
+    set_up(
+        file,
+        loaded.meta.scope,
+        loaded.ended_in,
+        schedule_directory,
+        watch.jitter_seed,
+    )
+}
+
+/// What messages call it.
+const CONTROL_NAME: &str = "the control memory of the replay";
+
+pub fn anonymous_control() -> Result<File> {
+    let failed = |e| run_store::Error::io("create", Path::new(CONTROL_NAME), e);
+    Ok(sys::anonymous_file(c"refrain").map_err(failed)?)
+}
+
+/// Makes `file` the control memory of a replay that is about to start, whatever it held before.
+pub fn set_up(
+    file: File,
+    scope: Scope,
+    ended_in: Option<(u32, u32)>,
+    schedule_directory: &Path,
+    jitter_seed: u64,
+) -> Result<ControlFile> {
     let setup = ControlSetup {
         mode: Mode::Replay,
-        scope: loaded.meta.scope,
-        chaos_seed: watch.jitter_seed,
+        scope,
+        chaos_seed: jitter_seed,
         log_bytes_max: 0,
         run_directory: schedule_directory,
     };
-    let control = ControlFile::initialise(file, name, &setup)?;
-    if let Some((thread, signal)) = loaded.ended_in {
+    let control = ControlFile::initialise(file, Path::new(CONTROL_NAME), &setup)?;
+    if let Some((thread, signal)) = ended_in {
         control.expect_signal(thread, signal)?;
     }
     Ok(control)
@@ -152,7 +177,7 @@ fn supervise(running: &mut Running<Compare>, control: &ControlFile, loaded: &Loa
 }
 
 /// Some thread stands at the end of its log, and none can still do anything.
-fn is_all_stopped(slots: &[SlotSnapshot], loaded: &LoadedRun) -> bool {
+pub fn is_all_stopped(slots: &[SlotSnapshot], loaded: &LoadedRun) -> bool {
     let is_over = |(thread, slot): (usize, &SlotSnapshot)| match slot.state {
         ThreadState::Stopped | ThreadState::Exited => true,
         // Created, perhaps, and about to start.

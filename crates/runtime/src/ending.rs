@@ -2,6 +2,7 @@
 //! recorded process ended; in recording, the thread a fatal signal hits is noted.
 use crate::control;
 use crate::control::Mode;
+use crate::debugger;
 use crate::local::Local;
 use crate::sites::Line;
 use crate::sys;
@@ -73,6 +74,7 @@ extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mu
     {
         note_end(local, signal as u32);
         wait_for_others();
+        debugger::before_death();
     }
     // SAFETY: restores the default action. A fault happens again when we return; others are raised again.
     unsafe {

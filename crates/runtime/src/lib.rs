@@ -19,6 +19,7 @@
 mod access;
 mod chaos;
 mod control;
+mod debugger;
 mod ending;
 mod ghost;
 mod heap;
