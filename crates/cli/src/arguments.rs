@@ -295,4 +295,18 @@ mod tests {
         assert_eq!(record.command, ["-p"]);
         assert!(Arguments::try_parse_from(["refrain", "record", "--no-such", "./p"]).is_err());
     }
+
+    #[test]
+    fn what_follows_two_dashes_is_for_gdb() {
+        let line = [
+            "refrain", "replay", "p-0", "--gdb", "-x", "a", "-x", "b", "--", "--batch", "-x",
+        ];
+        let Command::Replay(replay) = Arguments::parse_from(line).command else {
+            panic!("not a replay command")
+        };
+        assert_eq!(replay.run.as_deref(), Some("p-0".as_ref()));
+        assert_eq!(replay.scripts, ["a", "b"].map(PathBuf::from));
+        assert_eq!(replay.gdb_arguments, ["--batch", "-x"]);
+        assert!(replay.gdb && !replay.goto_failure);
+    }
 }

@@ -306,6 +306,12 @@ def at_failure():
 
 def at_end():
     say("all threads stand where the recording ended (recorded: %s):" % ABOUT["outcome"])
+    # Any thread may have noticed. The first that does not merely wait for the end of another is the most telling.
+    threads = {t.ptid[1]: t for t in gdb.selected_inferior().threads()}
+    stopped = [s for s in slots() if s.state == STOPPED and s.os_thread in threads]
+    telling = [s for s in stopped if not stopped_at(s).startswith(", before: join")]
+    for slot in (telling or stopped)[:1]:
+        threads[slot.os_thread].switch()
     where()
     show_user_frame()
 
