@@ -12,6 +12,8 @@ use crate::skipped;
 use crate::tool;
 use libtest_mimic::Trial;
 use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ const SESSIONS: u32 = 3;
 
 pub fn trials() -> Result<Vec<Trial>, String> {
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let all: [(&str, Check, &str); 11] = [
+    let all: [(&str, Check, &str); 12] = [
         ("breakpoint", breakpoint, "bugs/use_after_free.c"),
         ("watchpoint", watchpoint, "bugs/bank.c"),
         (
@@ -38,6 +40,7 @@ pub fn trials() -> Result<Vec<Trial>, String> {
             "bugs/fig6_lucene_651.cpp",
         ),
         ("goto_deadlock", goto_deadlock, "bugs/deadlock01.c"),
+        ("without_python", without_python, "bugs/deadlock01.c"),
         ("divergence", divergence, "demo_heisenbug.c"),
         ("other_end", other_end, "bugs/lazy01.c"),
         ("usage", usage, "bugs/lazy01.c"),
@@ -321,13 +324,12 @@ fn goto_deadlock(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let recorded = record_failure(sandbox, guest)?;
     // Without the option as well: gdb stops at the end in any case, and again if it is told to go on.
     for options in [&["--goto-failure"][..], &[]] {
-        let commands: &[&str] = if options.is_empty() {
-            &["run", "continue"]
-        } else {
-            &["continue"]
-        };
+        let mut commands = vec!["refrain-thread 2", "backtrace", "continue"];
+        if options.is_empty() {
+            commands.insert(0, "run");
+        }
         for _ in 0..SESSIONS {
-            let ended = session(sandbox, &recorded.directory, options, commands)?.expect_status(0)?;
+            let ended = session(sandbox, &recorded.directory, options, &commands)?.expect_status(0)?;
             let stand = "all threads stand where the recording ended";
             expect_in_order(
                 &ended,
@@ -341,12 +343,44 @@ fn goto_deadlock(sandbox: &Sandbox, guest: &Guest) -> Checked {
                     "mutex lock",
                     "held by T",
                     "pthread_mutex_lock(inner);",
+                    // Of the other thread, and then as the first line of its backtrace.
+                    "in body (argument=0x1)",
+                    "in body (argument=0x1)",
                     stand,
                 ],
             )?;
+            require(!ended.stdout_text().contains("refrain_runtime::"), || {
+                ended.told("the runtime's own frames should not be shown")
+            })?;
         }
     }
     Ok(())
+}
+
+/// Some builds of gdb have no Python. What is left is less, but stops at the same places.
+fn without_python(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let recorded = record_failure(sandbox, guest)?;
+    let path = env::var("PATH").unwrap_or_default();
+    let pretender =
+        "#!/bin/sh\nPATH=${PATH#*:}\ntest \"$1\" != --configuration || exec echo --without-python\nexec gdb \"$@\"\n";
+    let pretender = sandbox.write("bin/gdb", pretender)?;
+    fs::set_permissions(&pretender, fs::Permissions::from_mode(0o755))?;
+    let line = sandbox
+        .refrain(["replay", "--gdb", "--goto-failure"])
+        .arg(&recorded.directory)
+        .args(["--", "--batch", "-nh", "-ex", "refrain-where"])
+        .var("PATH", format!("{}:{path}", sandbox.work().join("bin").display()))
+        .within(LIMIT);
+    let ended = sandbox.run(&line)?.expect_status(0)?;
+    expect_in_order(
+        &ended,
+        &[
+            "all threads stand where the recording ended",
+            "T0  LWP ",
+            "events  state 3",
+            "T2  LWP ",
+        ],
+    )
 }
 
 fn divergence(sandbox: &Sandbox, guest: &Guest) -> Checked {
@@ -467,7 +501,7 @@ fn same_surroundings(sandbox: &Sandbox) -> Checked {
         .var("ODD", " leading, trailing \n and 'quotes' ")
         .var("LINES", "7");
     sandbox.run(&line)?.expect_status(0)?;
-    let recorded = std::fs::read(sandbox.work().join("run/stdout"))?;
+    let recorded = fs::read(sandbox.work().join("run/stdout"))?;
     for _ in 0..SESSIONS {
         let commands = ["break body", "run", "run", "delete", "continue"];
         let ended = session(sandbox, &sandbox.work().join("run"), &[], &commands)?.expect_status(0)?;

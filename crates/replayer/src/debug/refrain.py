@@ -209,6 +209,44 @@ A thread's Tn is its number in `refrain dump`; thread n is gdb's."""
         where()
 
 
+class Thread(gdb.Command):
+    """Select a thread by its number in the recording, and its innermost frame of your own code: refrain-thread [N]
+
+Without N, the frame of the selected thread."""
+
+    def __init__(self):
+        super().__init__("refrain-thread", gdb.COMMAND_STACK)
+
+    def invoke(self, argument, from_tty):
+        if argument:
+            index = int(argument.lstrip("T"), 10) if argument.lstrip("T").isdigit() else None
+            threads = gdb.selected_inferior().threads()
+            found = [t for t in threads if (slot_of(t) or Nobody).index == index]
+            if index is None or not found:
+                raise gdb.GdbError("there is no thread %s now; refrain-where lists them" % argument)
+            found[0].switch()
+        elif gdb.selected_thread() is None:
+            raise gdb.GdbError("the program does not run; type run")
+        show_user_frame()
+
+
+class Nobody:
+    """The slot of a thread that has none."""
+
+    index = -1
+
+
+class OwnFrames:
+    """Leaves the runtime's frames out of backtraces; `backtrace -no-filters` shows them."""
+
+    def __init__(self):
+        self.name, self.enabled, self.priority = "refrain", True, 100
+        gdb.frame_filters[self.name] = self
+
+    def filter(self, frames):
+        return (frame for frame in frames if not is_runtime(frame.inferior_frame()))
+
+
 class Dump(gdb.Command):
     """What the recorded threads logged, around where the selected thread is: refrain-dump [ARGUMENTS of `refrain dump`]"""
 
@@ -409,11 +447,13 @@ def configure():
 def greet():
     say("%s, recorded: %s, %d threads, %d events." % (
         ABOUT["run"], ABOUT["outcome"], len(ABOUT["events"]), sum(ABOUT["events"])))
-    say("'run' replays it, as often as you like; 'refrain-where' tells where its threads are.")
+    say("'run' replays it, as often as you like. More commands: refrain-where, refrain-thread, refrain-dump.")
 
 
 configure()
 Where()
+Thread()
+OwnFrames()
 Dump()
 gdb.events.new_objfile.connect(on_new_objfile)
 gdb.events.stop.connect(on_stop)

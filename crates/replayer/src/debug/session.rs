@@ -277,7 +277,7 @@ fn plain_commands(failure: Option<&Failure>) -> String {
         .replace("STATE", &offset_of!(ThreadSlot, state).to_string())
         .replace("AWAITED", &offset_of!(ThreadSlot, wait_thread).to_string())
         .replace("UNTIL", &offset_of!(ThreadSlot, wait_count).to_string())
-        .replace("LWP", &offset_of!(ThreadSlot, os_thread).to_string());
+        .replace("OS_THREAD", &offset_of!(ThreadSlot, os_thread).to_string());
     if let Some(failure) = failure {
         text.push_str("run\n");
         for line in &failure.account {
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn plain_commands_have_numbers_for_all_names() {
         let text = plain_commands(None);
-        for name in ["THREADS", "SLOT", "COUNT", "STATE", "AWAITED", "UNTIL", "LWP"] {
+        for name in ["THREADS", "SLOT", "COUNT", "STATE", "AWAITED", "UNTIL", "OS_THREAD"] {
             assert!(!text.contains(name), "{name} is left in {text}");
         }
     }
