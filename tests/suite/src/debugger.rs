@@ -45,7 +45,10 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         ("other_end", other_end, "bugs/lazy01.c"),
         ("usage", usage, "bugs/lazy01.c"),
     ];
-    let mut trials = vec![trial("debugger/same_surroundings", same_surroundings)];
+    let mut trials = vec![
+        trial("debugger/same_surroundings", same_surroundings),
+        trial("debugger/goto_event_of_a_loop", goto_event_of_a_loop),
+    ];
     for (name, check, guest) in all {
         let guest = Guest::read(&tool::guests().join(guest))?;
         trials.push(trial(format!("debugger/{name}"), move |s| check(s, &guest)));
@@ -447,6 +450,45 @@ fn usage(sandbox: &Sandbox, guest: &Guest) -> Checked {
     require(ended.stderr_text().contains("no-such-command"), || {
         ended.told("expected gdb's words")
     })
+}
+
+const LOOP: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+long a[1000], b[1000];
+static void *body(void *argument) {
+    for (int i = 0; i < 1000; i++)
+        a[i] = i;
+    return argument;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, body, 0);
+    pthread_join(thread, 0);
+    for (int i = 0; i < 1000; i++)
+        b[i] = a[i] + 1;
+    _exit(7);
+}
+"#;
+
+/// Loops run without checks where they can; the last event of one must be found all the same.
+fn goto_event_of_a_loop(sandbox: &Sandbox) -> Checked {
+    if !gdb_is_there() {
+        return skipped("there is no gdb");
+    }
+    let source = sandbox.write("loop.c", LOOP)?;
+    let line = sandbox
+        .refrain(["cc", "-g", "-O2", "-pthread", "-o", "loop"])
+        .arg(source);
+    sandbox.run(&line)?.expect_status(0)?;
+    let recorded = record(sandbox, "run", &[], &sandbox.work().join("loop"), LIMIT)?;
+    recorded.ended.clone().expect_status(7)?;
+    let commands = ["print b[998]", "print b[999]", "continue"];
+    let ended = session(sandbox, &recorded.directory, &["--goto-failure"], &commands)?.expect_status(0)?;
+    expect_in_order(
+        &ended,
+        &["b[i] = a[i] + 1;", "$1 = 999", "$2 = 0", "exited with code 07"],
+    )
 }
 
 const SURROUNDINGS: &str = r#"
