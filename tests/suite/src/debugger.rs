@@ -48,6 +48,7 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     let mut trials = vec![
         trial("debugger/same_surroundings", same_surroundings),
         trial("debugger/goto_event_of_a_loop", goto_event_of_a_loop),
+        trial("debugger/goto_waits_for_others", goto_waits_for_others),
     ];
     for (name, check, guest) in all {
         let guest = Guest::read(&tool::guests().join(guest))?;
@@ -473,22 +474,60 @@ int main(void) {
 
 /// Loops run without checks where they can; the last event of one must be found all the same.
 fn goto_event_of_a_loop(sandbox: &Sandbox) -> Checked {
-    if !gdb_is_there() {
-        return skipped("there is no gdb");
-    }
-    let source = sandbox.write("loop.c", LOOP)?;
-    let line = sandbox
-        .refrain(["cc", "-g", "-O2", "-pthread", "-o", "loop"])
-        .arg(source);
-    sandbox.run(&line)?.expect_status(0)?;
-    let recorded = record(sandbox, "run", &[], &sandbox.work().join("loop"), LIMIT)?;
-    recorded.ended.clone().expect_status(7)?;
+    let recorded = record_source(sandbox, LOOP)?;
     let commands = ["print b[998]", "print b[999]", "continue"];
     let ended = session(sandbox, &recorded.directory, &["--goto-failure"], &commands)?.expect_status(0)?;
     expect_in_order(
         &ended,
         &["b[i] = a[i] + 1;", "$1 = 999", "$2 = 0", "exited with code 07"],
     )
+}
+
+/// Builds and records a program that ends with status 7.
+fn record_source(sandbox: &Sandbox, text: &str) -> Checked<Recorded> {
+    if !gdb_is_there() {
+        return skipped("there is no gdb");
+    }
+    let source = sandbox.write("program.c", text)?;
+    let line = sandbox
+        .refrain(["cc", "-g", "-O2", "-pthread", "-o", "program"])
+        .arg(source);
+    sandbox.run(&line)?.expect_status(0)?;
+    let recorded = record(sandbox, "run", &[], &sandbox.work().join("program"), LIMIT)?;
+    recorded.ended.clone().expect_status(7)?;
+    Ok(recorded)
+}
+
+const LATE: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+/* Apart from each other, so that no thread waits for the other because of them. */
+_Alignas(64) volatile long early, late;
+_Alignas(64) volatile long last;
+static void *body(void *argument) {
+    early = 1;
+    if (access("slow", F_OK) == 0)
+        usleep(900000);
+    late = 2;
+    for (;;)
+        pause();
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, body, 0);
+    usleep(300000);
+    last = 3;
+    _exit(7);
+}
+"#;
+
+/// A thread that is late in the replay is given the time to do what it had done when the program failed.
+fn goto_waits_for_others(sandbox: &Sandbox) -> Checked {
+    let recorded = record_source(sandbox, LATE)?;
+    sandbox.write("slow", "")?;
+    let commands = ["print late", "print last", "continue"];
+    let ended = session(sandbox, &recorded.directory, &["--goto-failure"], &commands)?.expect_status(0)?;
+    expect_in_order(&ended, &["last = 3;", "$1 = 2", "$2 = 0", "exited with code 07"])
 }
 
 const SURROUNDINGS: &str = r#"
