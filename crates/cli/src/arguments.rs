@@ -16,6 +16,7 @@ Examples:
   refrain replay                                  the latest run again, verified
   refrain replay bank-3 --times 100               a certain run, a hundred times
   refrain pack bank-3                             one file with all it takes to replay it elsewhere
+  refrain replay --gdb --goto-failure             the latest run in gdb, just before it fails
 
 Runs live in $REFRAIN_DIR, else $XDG_DATA_HOME/refrain, else ~/.local/share/refrain.";
 
@@ -50,6 +51,14 @@ pub enum Command {
     Pack(PackArguments),
     Unpack(UnpackArguments),
     Rm(RemoveArguments),
+    /// Become the program of a session of gdb; for `replay --gdb` itself
+    #[command(hide = true)]
+    GdbEnter {
+        session: PathBuf,
+        /// The program, as gdb names it; the session knows better
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<OsString>,
+    },
 }
 
 const RECORD_EXAMPLES: &str = "\
@@ -109,7 +118,14 @@ Exit status: 0 every verification passed, 1 diverged, 2 wrong usage, 3 the run c
 Examples:
   refrain replay                     the latest run
   refrain replay ./crash             a run directory
-  refrain replay bank-3 --times 100  shows the output once, then a tally";
+  refrain replay bank-3 --times 100  shows the output once, then a tally
+  refrain replay --gdb               in gdb: set breakpoints, then type run, again and again
+  refrain replay --gdb --goto-failure
+                                     in gdb, just before the failure
+  refrain replay --gdb -x commands.gdb -- --batch
+                                     gdb does what the file says, and ends
+
+With --gdb: 0 the replay met the recording as far as it went, 1 diverged.";
 
 /// Bring a run back and verify that it is the same
 #[derive(Debug, Args)]
@@ -129,9 +145,18 @@ pub struct ReplayArguments {
     /// Give up when no thread moves for S seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub patience: Option<Duration>,
-    /// Replay under a debugger
-    #[arg(long)]
+    /// Replay inside gdb, as often as you type 'run' there
+    #[arg(long, conflicts_with_all = ["times", "json", "patience"])]
     pub gdb: bool,
+    /// Read gdb commands from FILE; may be given several times
+    #[arg(short = 'x', value_name = "FILE", requires = "gdb")]
+    pub scripts: Vec<PathBuf>,
+    /// Let gdb run to the failure before its first prompt
+    #[arg(long, requires = "gdb")]
+    pub goto_failure: bool,
+    /// More arguments of gdb
+    #[arg(last = true, requires = "gdb", value_name = "GDB ARGUMENTS")]
+    pub gdb_arguments: Vec<OsString>,
     /// Delay threads at random gates, which must not change anything; for testing refrain itself
     #[arg(long, value_name = "SEED", hide = true, default_value_t = 0)]
     pub jitter: u64,
@@ -316,5 +341,19 @@ mod tests {
         assert_eq!((record.until_failure, record.chaos), (Some(Some(9)), Some(Some(3))));
         assert_eq!(record.command, ["-p"]);
         assert!(Arguments::try_parse_from(["refrain", "record", "--no-such", "./p"]).is_err());
+    }
+
+    #[test]
+    fn what_follows_two_dashes_is_for_gdb() {
+        let line = [
+            "refrain", "replay", "p-0", "--gdb", "-x", "a", "-x", "b", "--", "--batch", "-x",
+        ];
+        let Command::Replay(replay) = Arguments::parse_from(line).command else {
+            panic!("not a replay command")
+        };
+        assert_eq!(replay.run.as_deref(), Some("p-0".as_ref()));
+        assert_eq!(replay.scripts, ["a", "b"].map(PathBuf::from));
+        assert_eq!(replay.gdb_arguments, ["--batch", "-x"]);
+        assert!(replay.gdb && !replay.goto_failure);
     }
 }

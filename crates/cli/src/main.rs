@@ -7,6 +7,7 @@
 
 mod arguments;
 mod compiler;
+mod debug;
 mod dump;
 mod output;
 mod pack;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Pack(arguments) => pack::pack(&arguments),
         Command::Unpack(arguments) => pack::unpack(&arguments),
         Command::Rm(arguments) => runs::remove(&arguments),
+        Command::GdbEnter { session, .. } => Err(replayer::enter(&session).into()),
     };
     match ended {
         Ok(status) => ExitCode::from(status),

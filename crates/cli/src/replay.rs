@@ -2,6 +2,7 @@
 use crate::Ended;
 use crate::Failure;
 use crate::arguments::ReplayArguments;
+use crate::debug;
 use crate::output::detail;
 use crate::output::print_json;
 use crate::output::say;
@@ -15,7 +16,7 @@ use serde_json::json;
 
 pub fn replay(arguments: ReplayArguments) -> Ended {
     if arguments.gdb {
-        return Err(Failure::usage("--gdb is not in this version"));
+        return debug::debug(&arguments);
     }
     let store = Store::from_environment()?;
     let run = store.open(arguments.run.as_deref())?;
@@ -86,7 +87,7 @@ fn print_verdict(replayed: &Replayed, quiet: bool) {
     }
 }
 
-fn print_divergence(name: &str, divergence: &Divergence) {
+pub fn print_divergence(name: &str, divergence: &Divergence) {
     match (divergence.thread, divergence.event) {
         (Some(thread), Some(event)) => {
             say(format_args!(

@@ -84,7 +84,13 @@ fn usage_is_status_2() {
         &["everything", "not a scope"],
     );
     refrain.fails(&["replay", "--times", "0"], 2, &["0"]);
-    refrain.fails(&["replay", "--gdb"], 2, &["not in this version"]);
+    refrain.fails(&["replay", "--gdb", "--times", "3"], 2, &["--gdb", "--times"]);
+    refrain.fails(&["replay", "--gdb", "--json"], 2, &["--gdb", "--json"]);
+    refrain.fails(&["replay", "--goto-failure"], 2, &["--gdb"]);
+    refrain.fails(&["replay", "-x", "commands"], 2, &["--gdb"]);
+    refrain.fails(&["replay", "--", "--batch"], 2, &["--gdb"]);
+    refrain.fails(&["replay", "--gdb", "-x", "no-such-file"], 2, &["no-such-file", "-x"]);
+    refrain.fails(&["gdb-enter", "/nowhere"], 2, &["replay --gdb"]);
     refrain.fails(&["rm"], 2, &["RUNS"]);
     refrain.fails(&["replay", ""], 2, &["not the name of a run"]);
 }

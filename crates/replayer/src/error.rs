@@ -58,8 +58,19 @@ pub enum Error {
         doing: String,
         source: io::Error,
     },
+    NoDebugger {
+        source: io::Error,
+    },
+    NotInDebugger,
+    /// An unpacked run whose files are not at their places.
+    DebuggedElsewhere {
+        program: Text,
+    },
 
     // The run.
+    NothingFailed {
+        run: String,
+    },
     BeingRecorded {
         path: PathBuf,
     },
@@ -121,7 +132,10 @@ impl Error {
             | Error::Script { .. }
             | Error::StaticProgram { .. }
             | Error::NotInstrumented { .. }
-            | Error::NeverAttached { .. } => 2,
+            | Error::NeverAttached { .. }
+            | Error::NoDebugger { .. }
+            | Error::NotInDebugger
+            | Error::NothingFailed { .. } => 2,
             _ => 3,
         }
     }
@@ -207,6 +221,25 @@ impl fmt::Display for Error {
                 plain(source)
             ),
             Error::Wait(source) => write!(f, "cannot wait for the program: {}", plain(source)),
+            Error::NoDebugger { source } => write!(
+                f,
+                "cannot start gdb: {}; install it (Debian: apt-get install gdb), or leave --gdb out",
+                plain(source)
+            ),
+            Error::DebuggedElsewhere { program } => write!(
+                f,
+                "this run was recorded elsewhere, and {} or one of its libraries is not here as it was there; gdb needs \
+                 them at their places, `refrain replay` without --gdb does not",
+                std::path::Path::new(program.as_os_str()).display()
+            ),
+            Error::NotInDebugger => write!(
+                f,
+                "this command is for gdb, inside a session that `refrain replay --gdb` began"
+            ),
+            Error::NothingFailed { run } => write!(
+                f,
+                "{run} did not fail: its program ended with exit status 0; leave --goto-failure out"
+            ),
             Error::BeingRecorded { path } => {
                 write!(
                     f,

@@ -8,6 +8,7 @@ use crate::Result;
 use crate::output::Pump;
 use crate::output::Sink;
 use crate::stage::Stage;
+use crate::stage::Staging;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_store::ControlFile;
@@ -45,6 +46,38 @@ pub fn recording_environment() -> Vec<(Text, Text)> {
         .collect()
 }
 
+/// The program of `meta` on `control`, ready to be started, with our own input and output; on `stage`, if its files are not
+/// where they were.
+pub fn command<'a>(
+    meta: &RunMeta,
+    control: &ControlFile,
+    stage: Option<&'a Stage>,
+    orphaned: OrphanedProgram,
+) -> Result<(Command, Option<Staging<'a>>)> {
+    let mut command = Command::new(meta.executable.path.as_os_str());
+    command
+        .arg0(meta.argv[0].as_os_str())
+        .args(meta.argv[1..].iter().map(Text::as_os_str))
+        .env_clear()
+        .envs(
+            meta.env
+                .iter()
+                .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
+        );
+    if !sys::can_fix_addresses() {
+        return Err(Error::AddressesNotFixed);
+    }
+    let staging = match stage {
+        Some(stage) => Some(stage.set(&mut command, Path::new(meta.cwd.as_os_str()))?),
+        None => {
+            command.current_dir(meta.cwd.as_os_str());
+            None
+        }
+    };
+    sys::prepare(&mut command, control.file().as_fd(), CONTROL_FD, orphaned);
+    Ok((command, staging))
+}
+
 /// A started program with its output being read.
 pub struct Running<S> {
     child: Child,
@@ -65,29 +98,8 @@ impl<S: Sink> Running<S> {
         stdout: S,
         stderr: S,
     ) -> Result<Running<S>> {
-        let mut command = Command::new(meta.executable.path.as_os_str());
-        command
-            .arg0(meta.argv[0].as_os_str())
-            .args(meta.argv[1..].iter().map(Text::as_os_str))
-            .env_clear()
-            .envs(
-                meta.env
-                    .iter()
-                    .map(|(name, value)| (name.as_os_str(), value.as_os_str())),
-            )
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        if !sys::can_fix_addresses() {
-            return Err(Error::AddressesNotFixed);
-        }
-        let staging = match stage {
-            Some(stage) => Some(stage.set(&mut command, Path::new(meta.cwd.as_os_str()))?),
-            None => {
-                command.current_dir(meta.cwd.as_os_str());
-                None
-            }
-        };
-        sys::prepare(&mut command, control.file().as_fd(), CONTROL_FD, orphaned);
+        let (mut command, staging) = command(meta, control, stage, orphaned)?;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|source| {
             let failed_step = staging.and_then(|staging| staging.failed_step(&source));
             failed_step.unwrap_or_else(|| Error::CannotStart {

@@ -9,6 +9,7 @@
 //! unsafe code is in `sys`. Nothing here prints: what is to be said comes back as values.
 mod call_sites;
 mod campaign;
+mod debug;
 pub mod describe;
 mod divergence;
 mod error;
@@ -33,6 +34,10 @@ pub use campaign::Campaign;
 pub use campaign::Keep;
 pub use campaign::Progress;
 pub use campaign::Recorded;
+pub use debug::DebugOptions;
+pub use debug::Debugged;
+pub use debug::debug;
+pub use debug::enter;
 pub use divergence::Divergence;
 pub use error::Error;
 pub use error::Result;

@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde::Serialize;
 use std::fs;
 use std::fs::OpenOptions;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -99,6 +101,14 @@ impl Plan {
         }
         let temporary = Temporary::create()?;
         write_whole(&temporary.path.join(schedule_file::FILE_NAME), &bytes)?;
+        // The runtime looks for the inputs beside the schedule.
+        for thread in 0..loaded.logs.threads.len() {
+            let inputs = loaded.run.thread_inputs(thread as u32);
+            if let (true, Some(name)) = (inputs.exists(), inputs.file_name()) {
+                let link = temporary.path.join(name);
+                symlink(&inputs, &link).map_err(|e| run_store::Error::io("create", &link, e))?;
+            }
+        }
         Ok(Plan {
             schedule,
             directory: temporary.path.clone(),
@@ -187,16 +197,17 @@ fn kept(loaded: &LoadedRun) -> Option<Schedule> {
 
 /// A directory that goes away with its owner.
 #[derive(Debug)]
-struct Temporary {
-    path: PathBuf,
+pub struct Temporary {
+    pub path: PathBuf,
 }
 
 impl Temporary {
-    fn create() -> Result<Temporary> {
+    pub fn create() -> Result<Temporary> {
         let base = std::env::temp_dir();
         for attempt in 0..1000 {
             let path = base.join(format!("refrain-{}-{attempt}", std::process::id()));
-            match fs::create_dir(&path) {
+            // Ours alone: what a run was started with may be secret.
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
                 Ok(()) => return Ok(Temporary { path }),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(run_store::Error::io("create", &path, e).into()),

@@ -7,6 +7,7 @@ use crate::libraries;
 use crate::loaded::LoadedRun;
 use crate::plan::Plan;
 use crate::record::Show;
+use crate::stage::Stage;
 use crate::supervise;
 use crate::supervise::Watch;
 use crate::verify;
@@ -51,17 +52,7 @@ pub struct Verdict {
 
 /// Reads the run, computes its schedule if need be, and replays it. An `Err` means that it never came to replaying.
 pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
-    let mut loaded = LoadedRun::load(run)?;
-    let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
-    if recorded != known {
-        return Err(Error::OtherAbi { recorded, known });
-    }
-    let stage = libraries::provide(&loaded.run, &loaded.meta)?;
-    if loaded.logs.threads.is_empty() {
-        return Err(Error::NothingRecorded {
-            path: loaded.run.path().to_owned(),
-        });
-    }
+    let (mut loaded, stage) = load_replayable(run)?;
     let plan = Plan::prepare(&loaded)?;
     loaded.forget_lost_end(&plan.schedule);
     let watch = Watch {
@@ -128,12 +119,29 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     })
 }
 
+/// The run, if this build and what it finds on the disk can replay it; and the stage it needs, if its files are not where
+/// they were.
+pub fn load_replayable(run: RunDirectory) -> Result<(LoadedRun, Option<Stage>)> {
+    let loaded = LoadedRun::load(run)?;
+    let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
+    if recorded != known {
+        return Err(Error::OtherAbi { recorded, known });
+    }
+    let stage = libraries::provide(&loaded.run, &loaded.meta)?;
+    if loaded.logs.threads.is_empty() {
+        return Err(Error::NothingRecorded {
+            path: loaded.run.path().to_owned(),
+        });
+    }
+    Ok((loaded, stage))
+}
+
 fn default_patience(loaded: &LoadedRun) -> Duration {
     let recorded = loaded.meta.ending.as_ref().map_or(0, |ending| ending.duration_ms);
     Duration::from_millis(recorded.saturating_mul(3)).max(Duration::from_secs(10))
 }
 
-fn notes(loaded: &LoadedRun) -> Vec<String> {
+pub fn notes(loaded: &LoadedRun) -> Vec<String> {
     let mut notes = Vec::new();
     if loaded.meta.ending.is_none() {
         notes.push("the recording was interrupted; it was replayed up to its last event".to_owned());

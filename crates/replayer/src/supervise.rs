@@ -16,6 +16,7 @@ use run_store::ControlSetup;
 use run_store::DivergenceReport;
 use run_store::Mode;
 use run_store::Outcome;
+use run_store::Scope;
 use run_store::SlotSnapshot;
 use run_store::ThreadState;
 use std::fs::File;
@@ -114,19 +115,50 @@ pub fn replay_once(
 
 /// Not a file in the run directory: any number of replays may go on at once, and none leaves anything behind.
 fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) -> Result<ControlFile> {
-    let name = Path::new("the control memory of the replay");
-    let file = sys::anonymous_file(c"refrain").map_err(|e| run_store::Error::io("create", name, e))?;
-    let setup = ControlSetup {
-        mode: Mode::Replay,
+    let file = anonymous_control()?;
+    let setting = Setting {
         scope: loaded.meta.scope,
-        chaos_seed: watch.jitter_seed,
-        log_bytes_max: 0,
-        run_directory: schedule_directory,
+        ended_in: loaded.ended_in,
         call_sites: &loaded.call_sites,
         pid: loaded.pid,
     };
-    let control = ControlFile::initialise(file, name, &setup)?;
-    if let Some((thread, signal)) = loaded.ended_in {
+    set_up(file, &setting, schedule_directory, watch.jitter_seed)
+}
+
+/// What a replay has from its recording, apart from schedule and inputs.
+pub struct Setting<'a> {
+    pub scope: Scope,
+    pub ended_in: Option<(u32, u32)>,
+    pub call_sites: &'a [u8],
+    pub pid: u32,
+}
+
+/// What messages call it.
+const CONTROL_NAME: &str = "the control memory of the replay";
+
+pub fn anonymous_control() -> Result<File> {
+    let failed = |e| run_store::Error::io("create", Path::new(CONTROL_NAME), e);
+    Ok(sys::anonymous_file(c"refrain").map_err(failed)?)
+}
+
+/// Makes `file` the control memory of a replay that is about to start, whatever it held before.
+pub fn set_up(
+    file: File,
+    setting: &Setting<'_>,
+    schedule_directory: &Path,
+    jitter_seed: u64,
+) -> Result<ControlFile> {
+    let setup = ControlSetup {
+        mode: Mode::Replay,
+        scope: setting.scope,
+        chaos_seed: jitter_seed,
+        log_bytes_max: 0,
+        run_directory: schedule_directory,
+        call_sites: setting.call_sites,
+        pid: setting.pid,
+    };
+    let control = ControlFile::initialise(file, Path::new(CONTROL_NAME), &setup)?;
+    if let Some((thread, signal)) = setting.ended_in {
         control.expect_signal(thread, signal)?;
     }
     Ok(control)
@@ -173,7 +205,7 @@ fn supervise(
 }
 
 /// Some thread stands at the end of its log, and none can still do anything.
-fn is_all_stopped(slots: &[SlotSnapshot], loaded: &LoadedRun) -> bool {
+pub fn is_all_stopped(slots: &[SlotSnapshot], loaded: &LoadedRun) -> bool {
     let is_over = |(thread, slot): (usize, &SlotSnapshot)| match slot.state {
         ThreadState::Stopped | ThreadState::Exited => true,
         // Created, perhaps, and about to start.

@@ -301,6 +301,31 @@ fn write_to(path: &CStr, text: &str) -> io::Result<()> {
     }
 }
 
+/// The new program finds each of `files` under its number, and dies with us.
+pub fn pass_files(command: &mut Command, files: [(OwnedFd, i32); 3]) {
+    let steps = move || {
+        // SAFETY: plain system calls with numbers; the closure owns the descriptors, so they are open.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            for (file, number) in &files {
+                if libc::dup2(file.as_raw_fd(), *number) < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        }
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are made: no allocation, no locks.
+    unsafe { command.pre_exec(steps) };
+}
+
+/// A file that whoever started us left open for us under this number. `None` if there is none.
+pub fn inherited_file(number: i32) -> Option<File> {
+    // SAFETY: fcntl takes numbers. A descriptor that is open belongs to nobody in this process, which has just started
+    // and asks for each number once.
+    unsafe { (libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) == 0).then(|| File::from_raw_fd(number)) }
+}
+
 /// A descriptor that becomes readable when the process ends.
 pub fn process_descriptor(process: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes two numbers; the descriptor that comes back belongs to nobody else and is close-on-exec.

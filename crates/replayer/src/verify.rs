@@ -57,7 +57,7 @@ fn is_cut_off(loaded: &LoadedRun) -> bool {
     }
 }
 
-fn check_outcome(loaded: &LoadedRun, observed: &Observed) -> Check {
+pub fn check_outcome(loaded: &LoadedRun, observed: &Observed) -> Check {
     let recorded = match &loaded.meta.ending {
         None => "unknown (the recording was interrupted)".to_owned(),
         Some(_) if loaded.truncated.is_some() => "beyond the end of the log".to_owned(),
@@ -91,14 +91,14 @@ fn check_stream(name: &'static str, captured: Option<Captured>, comparison: Comp
     Check::new(name, passed, format!("{} bytes", comparison.recorded_bytes), replayed)
 }
 
-fn check_threads(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Check {
+pub fn check_threads(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Check {
     let (recorded, replayed) = (schedule.threads.len(), observed.slots.len());
     // A cut recording knows of threads whose creation it no longer explains.
     let passed = recorded == replayed || (loaded.truncated.is_some() && replayed <= recorded);
     Check::new("threads", passed, recorded.to_string(), replayed.to_string())
 }
 
-fn check_events(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Check {
+pub fn check_events(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Check {
     let replayed = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
     let expected = expected_events(loaded, schedule);
     let total: u64 = expected.iter().map(|events| events.start()).sum();
@@ -132,7 +132,7 @@ pub fn expected_events(loaded: &LoadedRun, schedule: &Schedule) -> Vec<RangeIncl
     events.map(|(index, events)| events..=most(index, events)).collect()
 }
 
-fn check_records(schedule: &Schedule, observed: &Observed) -> Check {
+pub fn check_records(schedule: &Schedule, observed: &Observed) -> Check {
     let replayed = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.records);
     let gates = |thread: usize| {
         let thread = &schedule.threads[thread];

@@ -17,6 +17,8 @@ use runtime_abi::ThreadSlot;
 use runtime_abi::divergence;
 use runtime_abi::mode;
 use runtime_abi::thread_state;
+use serde::Deserialize;
+use serde::Serialize;
 use std::fs::File;
 use std::mem::offset_of;
 use std::mem::size_of;
@@ -57,6 +59,14 @@ pub struct ControlSetup<'a> {
     pub call_sites: &'a [u8],
     /// Replay: the recorded process's id.
     pub pid: u32,
+}
+
+/// Where a replay under a debugger is to stop: before this event, when the others have come as far as they get without
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailurePoint {
+    pub thread: u32,
+    pub event: u64,
 }
 
 /// What the runtime tells the tool.
@@ -124,10 +134,11 @@ pub struct ControlFile {
 }
 
 impl ControlFile {
-    /// Fills an empty file. Most slots take no space until a thread uses them.
+    /// Fills a file, whatever it held before. Most slots take no space until a thread uses them.
     pub fn initialise(file: File, path: &Path, setup: &ControlSetup<'_>) -> Result<ControlFile> {
         let header = encode_header(setup)?;
         let failed = |e| Error::io("write", path, e);
+        file.set_len(0).map_err(failed)?;
         file.set_len(CONTROL_BYTES as u64).map_err(failed)?;
         // The program maps the file, and a page that a full disk has no room for would kill it: be refused here instead.
         file.write_all_at(&vec![0; PREALLOCATED_BYTES], 0).map_err(failed)?;
@@ -205,6 +216,21 @@ impl ControlFile {
         self.file
             .write_all_at(&signal.to_le_bytes(), (slot + offset_of!(ThreadSlot, signal)) as u64)
             .map_err(|e| Error::io("write", &self.path, e))
+    }
+
+    /// Replay: a debugger watches, and wants to be told of the failure.
+    pub fn expect_debugger(&self, failure: Option<FailurePoint>) -> Result<()> {
+        let (thread, event) = failure.map_or((0, u64::MAX), |failure| (failure.thread, failure.event));
+        let numbers: [(usize, &[u8]); 3] = [
+            (offset_of!(ControlHeader, debugged), &1u32.to_le_bytes()),
+            (offset_of!(ControlHeader, failure_thread), &thread.to_le_bytes()),
+            (offset_of!(ControlHeader, failure_event), &event.to_le_bytes()),
+        ];
+        numbers.into_iter().try_for_each(|(offset, bytes)| {
+            self.file
+                .write_all_at(bytes, offset as u64)
+                .map_err(|e| Error::io("write", &self.path, e))
+        })
     }
 
     /// Lowers the limit of a recording under way; the runtime looks at it whenever a log grows.

@@ -66,6 +66,11 @@ impl RunDirectory {
         self.path.join(format!("thread-{thread}.log"))
     }
 
+    /// What system calls brought in.
+    pub fn thread_inputs(&self, thread: u32) -> PathBuf {
+        self.path.join(format!("thread-{thread}.inputs"))
+    }
+
     pub(crate) fn holds_metadata(&self) -> bool {
         self.file(SEALED).is_file() || self.file(RECORDING).is_file()
     }

@@ -24,6 +24,7 @@ mod text;
 pub use control::ControlFile;
 pub use control::ControlSetup;
 pub use control::DivergenceReport;
+pub use control::FailurePoint;
 pub use control::HeaderSnapshot;
 pub use control::Mode;
 pub use control::SlotSnapshot;

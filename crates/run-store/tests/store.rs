@@ -1,8 +1,10 @@
 //! Run directories on temporary disks: names, sealing, damage, removal.
 use run_store::Captured;
+use run_store::ControlFile;
 use run_store::ControlSetup;
 use run_store::Ending;
 use run_store::Error;
+use run_store::FailurePoint;
 use run_store::FileIdentity;
 use run_store::META_VERSION;
 use run_store::Mode;
@@ -278,6 +280,36 @@ fn the_control_file_is_read_where_the_runtime_writes() {
     put32(offset_of!(ControlHeader, divergence_kind), 2);
     let report = control.header().expect("read").divergence.expect("a divergence");
     assert_eq!((report.kind, report.thread, report.event), (2, 3, 9));
+}
+
+#[test]
+fn control_memory_can_be_made_as_new() {
+    let (root, _store) = store();
+    let path = root.path().join("control");
+    let open = || {
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).open(&path);
+        file.expect("opened")
+    };
+    let number = |offset: usize| {
+        let mut bytes = [0; 8];
+        open().read_exact_at(&mut bytes, offset as u64).expect("read");
+        u64::from_le_bytes(bytes)
+    };
+    let control = ControlFile::initialise(open(), &path, &setup(root.path())).expect("initialised");
+    let failure = FailurePoint { thread: 3, event: 77 };
+    control.expect_debugger(Some(failure)).expect("written");
+    assert_eq!(number(offset_of!(ControlHeader, failure_event)), 77);
+    assert_eq!(number(offset_of!(ControlHeader, debugged)), 1 | 3 << 32);
+    // The last slot is beyond what is written anew: it must not keep what it had.
+    let last = CONTROL_BYTES - size_of::<ThreadSlot>();
+    open().write_all_at(&[1; 8], last as u64).expect("written");
+    assert_ne!(number(last), 0);
+    let control = ControlFile::initialise(open(), &path, &setup(root.path())).expect("initialised again");
+    assert_eq!(number(last), 0);
+    assert_eq!(number(offset_of!(ControlHeader, debugged)), 0);
+    control.expect_debugger(None).expect("written");
+    assert_eq!(number(offset_of!(ControlHeader, failure_event)), u64::MAX);
 }
 
 #[test]

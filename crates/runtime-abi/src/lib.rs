@@ -15,7 +15,7 @@ use core::mem::size_of;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -162,6 +162,14 @@ pub struct ControlHeader {
 
     /// Absolute path of the run directory, where logs are created (record) or the schedule is (replay).
     pub run_directory: [u8; 4096],
+
+    // Replay under a debugger; written by the tool.
+    /// 1: a debugger watches, and has breakpoints on the functions that the runtime calls for it (`__refrain_at_end` …).
+    pub debugged: u32,
+    /// The thread that calls `__refrain_at_failure` before its event `failure_event`.
+    pub failure_thread: u32,
+    /// u64::MAX: there is none.
+    pub failure_event: u64,
 }
 
 /// Values of [`ThreadSlot::state`].
@@ -214,6 +222,10 @@ pub struct ThreadSlot {
     pub wakeups: AtomicU32,
     /// Recording: how much this thread may spend on new generations. Given by those who take chunks from it.
     pub credit: AtomicU32,
+    /// Replay, when STOPPED: what the thread was about to do, `run_model::Kind` and `Op`, and with which object.
+    pub stopped_at: AtomicU32,
+    pub reserved: u32,
+    pub stopped_object: AtomicU64,
 }
 
 const _: () = assert!(size_of::<ThreadSlot>() == 128);

@@ -3,6 +3,7 @@
 use crate::calls;
 use crate::control;
 use crate::control::Mode;
+use crate::debugger;
 use crate::local::Local;
 use crate::sites::Line;
 use crate::sys;
@@ -80,6 +81,7 @@ pub extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context:
         local.calls_pass = true;
         note_end(local, signal as u32);
         wait_for_others();
+        debugger::before_death();
     }
     // SAFETY: restores the default action. A fault happens again when we return; others are raised again.
     unsafe {

@@ -20,6 +20,7 @@ mod access;
 mod calls;
 mod chaos;
 mod control;
+mod debugger;
 mod ending;
 mod ghost;
 mod heap;

@@ -53,6 +53,9 @@ static UNOBSERVED: ThreadSlot = ThreadSlot {
     wake_at: core::sync::atomic::AtomicU64::new(0),
     wakeups: core::sync::atomic::AtomicU32::new(0),
     credit: core::sync::atomic::AtomicU32::new(0),
+    stopped_at: core::sync::atomic::AtomicU32::new(0),
+    reserved: 0,
+    stopped_object: core::sync::atomic::AtomicU64::new(0),
 };
 
 // `__refrain_self` is read by compiled code (initial-exec model: one load from fs). `__refrain_local` is ours alone.

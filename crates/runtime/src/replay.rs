@@ -4,6 +4,7 @@
 //! slots; nobody has to be woken and threads without a gate run freely, in parallel. Whoever has waited for long asks
 //! whether the wait can end at all (`find_stuck`), so that a replay which cannot go on says so at once.
 use crate::control;
+use crate::debugger;
 use crate::local::Local;
 use crate::real;
 use crate::sys;
@@ -60,6 +61,30 @@ pub fn somebody_else_ends(me: u32) -> bool {
     (0..schedule().threads).any(|thread| thread != me && ends(thread))
 }
 
+/// Has the recording nothing more of any thread, and do some stand at the end of their events?
+pub fn is_over() -> bool {
+    let is_over = |(thread, part): (usize, &ThreadGates)| match control::slot(thread as u32).state.load(Acquire) {
+        thread_state::STOPPED | thread_state::EXITED => true,
+        // Created, perhaps, and about to start.
+        thread_state::UNUSED => part.events == 0,
+        _ => false,
+    };
+    threads().iter().enumerate().all(is_over)
+}
+
+/// Can no thread but `me` do anything more before `me` does?
+pub fn others_stand(me: u32) -> bool {
+    let stands = |(thread, part): (usize, &ThreadGates)| {
+        let slot = control::slot(thread as u32);
+        let waits = || {
+            let (awaited, count) = (slot.wait_thread.load(Relaxed), slot.wait_count.load(Relaxed));
+            slot.state.load(Acquire) == thread_state::WAITING && control::slot(awaited).count.load(Acquire) < count
+        };
+        thread == me as usize || slot.count.load(Acquire) >= part.events || waits()
+    };
+    threads().iter().enumerate().all(stands)
+}
+
 /// Has every thread but `me` done all that the recording has of it?
 pub fn others_are_done(me: u32) -> bool {
     // Acquire: what those threads did is visible to whoever ends the process.
@@ -105,6 +130,8 @@ pub fn is_cancelled_at_an_event(thread: u32) -> bool {
 pub struct Cursor {
     gates: &'static [GateEntry],
     events: u64,
+    /// The event before which the debugger is told of the failure; u64::MAX: none.
+    failure: u64,
 }
 
 /// What the program is about to do, to be compared with what it did when it was recorded.
@@ -124,7 +151,11 @@ pub const PLAIN: Doing = Doing {
 
 impl Cursor {
     pub const fn new() -> Cursor {
-        Cursor { gates: &[], events: 0 }
+        Cursor {
+            gates: &[],
+            events: 0,
+            failure: u64::MAX,
+        }
     }
 
     /// Goes to the beginning of thread `index`'s part.
@@ -138,6 +169,7 @@ impl Cursor {
             } else {
                 thread.events
             };
+            self.failure = debugger::failure_of(index);
         }
         self.arm(slot);
     }
@@ -145,7 +177,7 @@ impl Cursor {
     /// The fast path runs up to the next gate, and never past the end of the recording.
     fn arm(&self, slot: &ThreadSlot) {
         let next = self.gates.first().map_or(u64::MAX, |gate| gate.event);
-        slot.gate.store(next.min(self.events), Relaxed);
+        slot.gate.store(next.min(self.events).min(self.failure), Relaxed);
     }
 
     /// The record that the recording has for `event`, if any.
@@ -160,6 +192,10 @@ impl Local {
         self.pass_acquisitions();
         let event = self.event();
         if event >= self.cursor.events {
+            // Relaxed: published by the state that `stop_here` sets.
+            let what = doing.kind as u32 | (doing.op as u32) << 8;
+            self.slot.stopped_at.store(what, Relaxed);
+            self.slot.stopped_object.store(doing.object, Relaxed);
             self.stop_here();
         }
         // A sleeper may have lowered the gate.
@@ -170,6 +206,11 @@ impl Local {
             self.compare(gate, doing);
             self.pass(gate);
             last = Some(gate);
+        }
+        if event >= self.cursor.failure {
+            self.cursor.failure = u64::MAX;
+            self.cursor.arm(self.slot);
+            debugger::before_failure(self.index);
         }
         last
     }
@@ -216,7 +257,8 @@ impl Local {
             .find(|gate| gate.event > event)
             .map_or(u64::MAX, |gate| gate.event);
         let signal = self.recorded_inputs.next_signal().unwrap_or(u64::MAX);
-        if last > beyond.min(self.cursor.events).min(signal) {
+        let stop = self.cursor.events.min(self.cursor.failure).min(signal);
+        if last > beyond.min(stop) {
             return false;
         }
         while let Some(gate) = self.cursor.peek(event) {
@@ -295,6 +337,7 @@ impl Local {
         self.wake_sleepers();
         release_streams();
         self.slot.state.store(thread_state::STOPPED, Release);
+        debugger::after_stop();
         sleep_forever();
     }
 
@@ -317,6 +360,7 @@ impl Local {
             header.divergence_other_count.store(other_count, Relaxed);
             // Release: pairs with the Acquire in `has_diverged` and in the replayer.
             header.divergence_kind.store(kind, Release);
+            debugger::after_divergence();
         }
         sleep_forever();
     }

@@ -6,6 +6,7 @@ use refrain_suite::bugs;
 use refrain_suite::canary;
 use refrain_suite::compiler;
 use refrain_suite::coverage;
+use refrain_suite::debugger;
 use refrain_suite::interrupted;
 use refrain_suite::packed;
 use refrain_suite::probe;
@@ -25,6 +26,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(bad_input::trials()?);
     trials.extend(interrupted::trials()?);
     trials.extend(packed::trials()?);
+    trials.extend(debugger::trials()?);
     Ok(trials)
 }
 

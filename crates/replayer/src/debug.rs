@@ -1,0 +1,254 @@
+//! Replay under gdb: the same program at the same addresses, on the same schedule, started and held by a debugger.
+//!
+//! gdb is our child, and the program is gdb's. So that it finds the same stack, environment and descriptors as ever, gdb
+//! does not start it itself, but through us ([`enter`], its exec-wrapper): any number of times, each with control
+//! memory as new. We watch that memory from outside, as always, and pass on what the program prints.
+//!
+//! What is seen in gdb is the work of `refrain.py`, or of `plain.gdb` where gdb has no Python.
+mod failure;
+mod session;
+
+use crate::Error;
+use crate::Result;
+use crate::divergence;
+use crate::divergence::Divergence;
+use crate::loaded::LoadedRun;
+use crate::output::Comparison;
+use crate::output::PassTo;
+use crate::output::Pump;
+use crate::output::Sink;
+use crate::plan::Plan;
+use crate::replay::load_replayable;
+use crate::replay::notes;
+use crate::supervise;
+use crate::supervise::End;
+use crate::supervise::Observed;
+use crate::sys;
+use crate::verify;
+use failure::Failure;
+use run_model::Schedule;
+use run_store::ControlFile;
+use run_store::Outcome;
+use run_store::RunDirectory;
+use runtime_abi::CONTROL_FD;
+use session::Session;
+pub use session::enter;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
+
+/// How often the control memory is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Under these numbers gdb, and whoever it starts through us, finds the pipes for the program's output.
+const STDOUT_FD: i32 = CONTROL_FD - 2;
+const STDERR_FD: i32 = CONTROL_FD - 1;
+
+#[derive(Clone, Debug)]
+pub struct DebugOptions {
+    /// How the run is named on a command line, for the commands that reports suggest.
+    pub run_name: String,
+    /// Run to the failure before the first prompt.
+    pub goto_failure: bool,
+    /// Files of gdb commands, after ours.
+    pub scripts: Vec<PathBuf>,
+    /// More arguments of gdb.
+    pub arguments: Vec<OsString>,
+    /// The tool itself: `TOOL gdb-enter DIRECTORY` must call [`enter`].
+    pub tool: PathBuf,
+}
+
+/// What came of a session.
+#[derive(Debug)]
+pub struct Debugged {
+    /// Some replay went another way; the caller has been told of it already.
+    pub has_diverged: bool,
+    /// How the program ended in the last replay, if it did before gdb.
+    pub outcome: Option<Outcome>,
+    /// Things the reader should know about the recording.
+    pub notes: Vec<String>,
+}
+
+/// Starts gdb on a replay of `run` and stays until it ends. `tell` hears of every divergence when it happens.
+pub fn debug(run: RunDirectory, options: &DebugOptions, tell: &mut dyn FnMut(&Divergence)) -> Result<Debugged> {
+    // Before anything that takes time.
+    let has_python = has_python()?;
+    let (loaded, stage) = load_replayable(run)?;
+    if stage.is_some() {
+        return Err(Error::DebuggedElsewhere {
+            program: loaded.meta.executable.path,
+        });
+    }
+    let failure = if options.goto_failure {
+        let failed = Failure::find(&loaded);
+        Some(failed.ok_or_else(|| Error::NothingFailed {
+            run: options.run_name.clone(),
+        })?)
+    } else {
+        None
+    };
+    let plan = Plan::prepare(&loaded)?;
+    let session = Session::create(&loaded, &plan, failure.as_ref(), options, has_python)?;
+    let control = session.control(supervise::anonymous_control()?)?;
+    let pipe = || io::pipe().map_err(|e| Error::NoDebugger { source: e });
+    let ((stdout, stdout_end), (stderr, stderr_end)) = (pipe()?, pipe()?);
+    let copy = control.file().as_fd().try_clone_to_owned();
+    let copy = copy.map_err(|source| Error::NoDebugger { source })?;
+
+    let mut command = Command::new("gdb");
+    command
+        .args(session.arguments(options))
+        .env(session::VARIABLE, session.path());
+    // It runs our wrapper for gdb; shells that are not like sh, or that talk, are left out.
+    command.env("SHELL", "/bin/sh");
+    sys::pass_files(
+        &mut command,
+        [
+            (copy, CONTROL_FD),
+            (stdout_end.into(), STDOUT_FD),
+            (stderr_end.into(), STDERR_FD),
+        ],
+    );
+    // What the terminal sends is for gdb; we go when gdb goes.
+    sys::catch_signals();
+    let gdb = command.spawn().map_err(|source| Error::NoDebugger { source })?;
+    // It holds our copies of the ends for writing.
+    drop(command);
+    let gdb_ended = Arc::new(AtomicBool::new(false));
+    let pumps = [
+        Pump::start(stdout.into(), PassTo::Stdout, Arc::clone(&gdb_ended)),
+        Pump::start(stderr.into(), PassTo::Stderr, Arc::clone(&gdb_ended)),
+    ];
+    let mut watch = Watched {
+        loaded: &loaded,
+        schedule: &plan.schedule,
+        control: &control,
+        run_name: &options.run_name,
+        seen: None,
+        has_diverged: false,
+    };
+    let ended = watch.until_end(gdb, tell);
+    // Relaxed: a lone flag, nothing is published through it.
+    gdb_ended.store(true, Relaxed);
+    for pump in pumps {
+        pump.finish();
+    }
+    ended?;
+    let outcome = session.outcome();
+    watch.judge_end(outcome, tell);
+    Ok(Debugged {
+        has_diverged: watch.has_diverged,
+        outcome,
+        notes: notes(&loaded),
+    })
+}
+
+/// Passes on what the program prints; nothing is compared.
+impl Sink for PassTo {
+    fn take(&mut self, bytes: &[u8]) {
+        self.write(bytes);
+    }
+}
+
+/// Whether gdb was built with Python; an error if there is no gdb.
+fn has_python() -> Result<bool> {
+    let configuration = Command::new("gdb")
+        .arg("--configuration")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|source| Error::NoDebugger { source })?;
+    Ok(String::from_utf8_lossy(&configuration.stdout).contains("--with-python"))
+}
+
+/// The replays of one session, seen through their control memory.
+struct Watched<'a> {
+    loaded: &'a LoadedRun,
+    schedule: &'a Schedule,
+    control: &'a ControlFile,
+    run_name: &'a str,
+    /// How the current replay ended, as far as its memory tells.
+    seen: Option<End>,
+    has_diverged: bool,
+}
+
+impl Watched<'_> {
+    fn until_end(&mut self, mut gdb: Child, tell: &mut dyn FnMut(&Divergence)) -> Result<()> {
+        loop {
+            let ended = gdb.try_wait().map_err(Error::Wait)?.is_some();
+            self.look(tell);
+            if ended {
+                return Ok(());
+            }
+            if let Some(signal) = sys::take_signal_to_forward() {
+                sys::send_signal(gdb.id(), signal);
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn look(&mut self, tell: &mut dyn FnMut(&Divergence)) {
+        // The memory may just be made as new for the next replay: then there is nothing to see yet.
+        let (Ok(header), Ok(slots)) = (self.control.header(), self.control.slots()) else {
+            return;
+        };
+        let end = match header.divergence {
+            Some(report) => Some(End::Diverged(report)),
+            None if supervise::is_all_stopped(&slots, self.loaded) => Some(End::AllStopped),
+            None => None,
+        };
+        if end != self.seen {
+            self.seen = end;
+            if let Some(end) = end {
+                self.judge(end, tell);
+            }
+        }
+    }
+
+    /// The program came to an end of its own in the last replay, or was stopped by gdb's.
+    fn judge_end(&mut self, outcome: Option<Outcome>, tell: &mut dyn FnMut(&Divergence)) {
+        if let Some(outcome) = outcome.filter(|_| self.seen.is_none()) {
+            self.judge(End::Program(outcome), tell);
+        }
+    }
+
+    /// Was it the recorded end?
+    fn judge(&mut self, end: End, tell: &mut dyn FnMut(&Divergence)) {
+        let observed = self.observed(end);
+        let checks = [
+            verify::check_outcome(self.loaded, &observed),
+            verify::check_threads(self.loaded, self.schedule, &observed),
+            verify::check_events(self.loaded, self.schedule, &observed),
+            verify::check_records(self.schedule, &observed),
+        ];
+        if checks.iter().any(|check| !check.passed) {
+            self.has_diverged = true;
+            let (loaded, schedule, name) = (self.loaded, self.schedule, self.run_name);
+            tell(&divergence::explain(loaded, schedule, &observed, &checks, name));
+        }
+    }
+
+    fn observed(&self, end: End) -> Observed {
+        // Output is passed on without being compared.
+        let nothing = Comparison {
+            recorded_bytes: 0,
+            replayed_bytes: 0,
+            first_difference: None,
+        };
+        Observed {
+            maps: Vec::new(),
+            end,
+            slots: self.control.slots().unwrap_or_default(),
+            stdout: nothing,
+            stderr: nothing,
+            duration: Duration::ZERO,
+        }
+    }
+}
