@@ -8,6 +8,7 @@
 mod arguments;
 mod compiler;
 mod dump;
+mod explain;
 mod output;
 mod record;
 mod replay;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Cc { .. } | Command::Cxx { .. } => unreachable!("compiler commands were handled before parsing"),
         Command::Record(arguments) => record::record(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Ls(arguments) => runs::list(&arguments),
         Command::Info(arguments) => runs::info(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),

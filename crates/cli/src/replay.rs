@@ -86,7 +86,7 @@ fn print_verdict(replayed: &Replayed, quiet: bool) {
     }
 }
 
-fn print_divergence(name: &str, divergence: &Divergence) {
+pub fn print_divergence(name: &str, divergence: &Divergence) {
     match (divergence.thread, divergence.event) {
         (Some(thread), Some(event)) => {
             say(format_args!(

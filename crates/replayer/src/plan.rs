@@ -97,6 +97,12 @@ impl Plan {
                 _temporary: None,
             });
         }
+        Plan::in_temporary_directory(schedule)
+    }
+
+    /// The same schedule in a directory that goes away with the plan: for a replay that leaves files beside it.
+    pub fn in_temporary_directory(schedule: Schedule) -> Result<Plan> {
+        let bytes = log_format::schedule::encode(&schedule);
         let temporary = Temporary::create()?;
         write_whole(&temporary.path.join(schedule_file::FILE_NAME), &bytes)?;
         Ok(Plan {

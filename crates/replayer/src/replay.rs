@@ -8,9 +8,11 @@ use crate::loaded::LoadedRun;
 use crate::plan::Plan;
 use crate::record::Show;
 use crate::supervise;
+use crate::supervise::Observed;
 use crate::supervise::Watch;
 use crate::verify;
 use crate::verify::Check;
+use run_model::Schedule;
 use run_store::RunDirectory;
 use serde::Serialize;
 use std::time::Duration;
@@ -51,16 +53,12 @@ pub struct Verdict {
 
 /// Reads the run, computes its schedule if need be, and replays it. An `Err` means that it never came to replaying.
 pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
-    let loaded = LoadedRun::load(run)?;
-    let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
-    if recorded != known {
-        return Err(Error::OtherAbi { recorded, known });
-    }
-    libraries::check(&loaded.meta)?;
+    let loaded = load_replayable(run)?;
     let plan = Plan::prepare(&loaded)?;
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
         jitter_seed: options.jitter_seed,
+        trace: false,
     };
     let mut identical = 0;
     let mut elapsed = Duration::ZERO;
@@ -75,22 +73,8 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
         };
         let observed = supervise::replay_once(&loaded, &plan.directory, &Watch { jitter_seed, ..watch }, show)?;
         elapsed += observed.duration;
-        let checks = verify::verify(&loaded, &plan.schedule, &observed);
-        let verdict = if checks.iter().all(|check| check.passed) {
-            identical += 1;
-            Verdict {
-                identical: true,
-                checks,
-                divergence: None,
-            }
-        } else {
-            let divergence = divergence::explain(&loaded, &plan.schedule, &observed, &checks, &options.run_name);
-            Verdict {
-                identical: false,
-                checks,
-                divergence: Some(divergence),
-            }
-        };
+        let verdict = judge(&loaded, &plan.schedule, &observed, &options.run_name);
+        identical += u64::from(verdict.identical);
         if kept.as_ref().is_none_or(|kept| kept.identical) {
             kept = Some(verdict);
         }
@@ -106,12 +90,36 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     })
 }
 
-fn default_patience(loaded: &LoadedRun) -> Duration {
+/// Reads the run, and makes sure that the program it needs is the one that was recorded.
+pub fn load_replayable(run: RunDirectory) -> Result<LoadedRun> {
+    let loaded = LoadedRun::load(run)?;
+    let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
+    if recorded != known {
+        return Err(Error::OtherAbi { recorded, known });
+    }
+    libraries::check(&loaded.meta)?;
+    Ok(loaded)
+}
+
+/// Was it the same run, and if not, where did it differ?
+pub fn judge(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, run_name: &str) -> Verdict {
+    let checks = verify::verify(loaded, schedule, observed);
+    let identical = checks.iter().all(|check| check.passed);
+    let divergence =
+        (!identical).then(|| divergence::explain(loaded, schedule, observed, &checks, run_name));
+    Verdict {
+        identical,
+        checks,
+        divergence,
+    }
+}
+
+pub fn default_patience(loaded: &LoadedRun) -> Duration {
     let recorded = loaded.meta.ending.as_ref().map_or(0, |ending| ending.duration_ms);
     Duration::from_millis(recorded.saturating_mul(3)).max(Duration::from_secs(10))
 }
 
-fn notes(loaded: &LoadedRun) -> Vec<String> {
+pub fn notes(loaded: &LoadedRun) -> Vec<String> {
     let mut notes = Vec::new();
     if loaded.meta.ending.is_none() {
         notes.push("the recording was interrupted; it was replayed up to its last event".to_owned());

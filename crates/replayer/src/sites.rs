@@ -86,7 +86,7 @@ impl SiteBook {
 }
 
 /// C++ names as people write them.
-fn demangled(name: &str) -> String {
+pub fn demangled(name: &str) -> String {
     let symbol = cpp_demangle::Symbol::new(name);
     symbol
         .ok()

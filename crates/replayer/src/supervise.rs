@@ -34,6 +34,8 @@ pub struct Watch {
     pub patience: Duration,
     /// 0: none. Otherwise the runtime delays threads at their gates, which must not change anything.
     pub jitter_seed: u64,
+    /// Every thread writes down what it does, beside the schedule.
+    pub trace: bool,
 }
 
 /// How a replay came to its end.
@@ -110,6 +112,7 @@ fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) 
         scope: loaded.meta.scope,
         chaos_seed: watch.jitter_seed,
         log_bytes_max: 0,
+        trace: watch.trace,
         run_directory: schedule_directory,
     };
     let control = ControlFile::initialise(file, name, &setup)?;

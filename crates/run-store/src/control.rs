@@ -49,6 +49,8 @@ pub struct ControlSetup<'a> {
     pub chaos_seed: u64,
     /// 0: no limit.
     pub log_bytes_max: u64,
+    /// Replay: every thread writes down what it does, beside the schedule.
+    pub trace: bool,
     /// Absolute. Where logs are created (record), or the schedule is (replay).
     pub run_directory: &'a Path,
 }
@@ -226,6 +228,10 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
     put(
         offset_of!(ControlHeader, log_bytes_max),
         &setup.log_bytes_max.to_le_bytes(),
+    );
+    put(
+        offset_of!(ControlHeader, trace),
+        &u32::from(setup.trace).to_le_bytes(),
     );
     put(offset_of!(ControlHeader, run_directory), directory);
     Ok(bytes)

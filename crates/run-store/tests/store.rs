@@ -98,6 +98,7 @@ fn setup(run_directory: &Path) -> ControlSetup<'_> {
         scope: Scope::Memory,
         chaos_seed: 5,
         log_bytes_max: 9,
+        trace: false,
         run_directory,
     }
 }

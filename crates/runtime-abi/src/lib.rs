@@ -15,7 +15,7 @@ use core::mem::size_of;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -138,7 +138,8 @@ pub struct ControlHeader {
     pub epoch: AtomicU64,
     /// 1: the program called fork, and the child was not recorded.
     pub forked: AtomicU32,
-    pub reserved_early: u32,
+    /// Replay, written by the tool: 1: every thread writes down what it does (`trace_file`).
+    pub trace: u32,
 
     // Replay: the first divergence. `divergence_kind` is written last.
     pub divergence_kind: AtomicU32,
@@ -277,4 +278,85 @@ pub mod schedule_file {
     const _: () = assert!(size_of::<ThreadGates>() == 24);
     const _: () = assert!(size_of::<GateEntry>() == 48);
     const _: () = assert!(size_of::<WaitEntry>() == 16);
+}
+
+/// The file `trace-N` that thread N writes in a traced replay, beside the schedule; all numbers little-endian.
+///
+/// ```text
+/// TraceHeader, a page | ring of accesses | ring of synchronisation       each ring: TraceEntry × RING_ENTRIES
+/// ```
+///
+/// Entry number i of a ring stands in place i modulo `RING_ENTRIES`; the header says how many there were.
+pub mod trace_file {
+    use core::sync::atomic::AtomicU32;
+    use core::sync::atomic::AtomicU64;
+
+    /// "RFRNTRC\x01", little-endian.
+    pub const MAGIC: u64 = 0x0143_5254_4e52_4652;
+    /// Followed by the thread's index.
+    pub const FILE_PREFIX: &str = "trace-";
+    pub const HEADER_BYTES: usize = 4096;
+    pub const RING_ENTRIES: u64 = 1 << 19;
+    pub const RING_BYTES: u64 = RING_ENTRIES * size_of::<TraceEntry>() as u64;
+    pub const RINGS: usize = 2;
+    pub const FILE_BYTES: u64 = HEADER_BYTES as u64 + RINGS as u64 * RING_BYTES;
+
+    #[repr(C)]
+    pub struct TraceHeader {
+        pub magic: AtomicU64,
+        /// Entries written into each ring: accesses, synchronisation.
+        pub written: [AtomicU64; RINGS],
+        /// Why nothing more could be written; 0: nothing is missing.
+        pub errno: AtomicU32,
+        pub reserved: u32,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Default)]
+    pub struct TraceEntry {
+        /// A number that grows over all threads, taken when the event was about to happen.
+        pub sequence: u64,
+        pub event: u64,
+        /// Of the memory, or of the synchronisation object.
+        pub address: u64,
+        /// Up to 8 bytes of the memory after the access; the result of a synchronisation operation; the new thread's index.
+        pub value: u64,
+        /// Atomics: the same before the access. Allocations: the block's bytes. Joins: the other thread's index.
+        pub other: u64,
+        pub site: u32,
+        pub bytes: u16,
+        /// One of `what`.
+        pub what: u8,
+        /// Accesses: `access` flags. Synchronisation: `run_model::Op`. Fatal: the signal.
+        pub detail: u8,
+    }
+
+    /// Values of [`TraceEntry::what`].
+    pub mod what {
+        pub const ACCESS: u8 = 1;
+        pub const ALLOCATE: u8 = 2;
+        pub const FREE: u8 = 3;
+        pub const SYNC: u8 = 4;
+        pub const SPAWN: u8 = 5;
+        pub const START: u8 = 6;
+        pub const EXIT: u8 = 7;
+        /// The thread was about to do the operation when the recording ended.
+        pub const STOPPED: u8 = 8;
+        /// A fatal signal; `address` is the one that the kernel names.
+        pub const FATAL: u8 = 9;
+    }
+
+    /// Bits of [`TraceEntry::detail`] of an access.
+    pub mod access {
+        pub const READS: u8 = 1;
+        pub const WRITES: u8 = 2;
+        pub const ATOMIC: u8 = 4;
+        /// Begun and not finished: the thread died in it.
+        pub const PENDING: u8 = 8;
+        /// `value` is unknown.
+        pub const NO_VALUE: u8 = 16;
+    }
+
+    const _: () = assert!(size_of::<TraceEntry>() == 48);
+    const _: () = assert!(size_of::<TraceHeader>() <= HEADER_BYTES);
 }

@@ -67,10 +67,12 @@ pub fn watch() {
 }
 
 /// A fatal signal: note it (recording) or let the others catch up (replaying), then die of it as without us.
-extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     if control::mode() != Mode::Off
         && let Some(local) = Local::current()
     {
+        // SAFETY: the kernel passes what it knows about the signal.
+        local.trace_fatal(signal, unsafe { (*info).si_addr() } as u64);
         note_end(local, signal as u32);
         wait_for_others();
     }

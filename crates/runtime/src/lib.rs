@@ -30,3 +30,4 @@ mod replay;
 mod sites;
 mod startup;
 mod sys;
+mod trace;

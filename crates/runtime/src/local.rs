@@ -13,6 +13,7 @@ use crate::log::LogWriter;
 use crate::replay;
 use crate::replay::Cursor;
 use crate::sys;
+use crate::trace::Trace;
 use core::arch::asm;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
@@ -77,6 +78,7 @@ pub struct Local {
     pub index: u32,
     pub log: LogWriter,
     pub cursor: Cursor,
+    pub trace: Trace,
     /// Replay: how long to spin at a gate before sleeping.
     pub spins: u32,
     pub chaos: Chaos,
@@ -138,6 +140,7 @@ impl Local {
                 index,
                 log: LogWriter::new(index),
                 cursor: Cursor::new(),
+                trace: Trace::new(),
                 spins: replay::SPINS_AT_FIRST,
                 chaos: Chaos::new(index),
                 heap: ThreadHeap::new(index),
@@ -172,6 +175,7 @@ impl Local {
             }
             Mode::Replay => {
                 slot.exclusive.store(0, Relaxed);
+                local.trace.open(local.index);
                 local.cursor.open(local.index, slot);
             }
             Mode::Off => {}

@@ -1,0 +1,99 @@
+//! Who accessed which bytes, and when: the history of every 8-byte cell.
+//!
+//! When a block of the heap is allocated anew, the histories of its cells begin anew: what happened to the bytes in an
+//! earlier life is nobody's business in the next one.
+use crate::timeline::Timeline;
+use crate::trace::Access;
+use crate::trace::What;
+use std::collections::BTreeMap;
+
+const CELL_BYTES: u64 = 8;
+
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// By cell: places in the timeline, in order. `None` begins a new life.
+    cells: BTreeMap<u64, Vec<Option<usize>>>,
+    /// By start: every free and every allocation of a block.
+    blocks: BTreeMap<u64, Vec<usize>>,
+}
+
+impl Memory {
+    pub fn new(timeline: &Timeline) -> Memory {
+        let mut memory = Memory::default();
+        for (at, step) in timeline.steps.iter().enumerate() {
+            match step.entry.what {
+                What::Access(access) => {
+                    for cell in cells(&access) {
+                        memory.cells.entry(cell).or_default().push(Some(at));
+                    }
+                }
+                What::Allocate { address, bytes } => {
+                    for (_, history) in memory.cells.range_mut(address..address.saturating_add(bytes)) {
+                        history.push(None);
+                    }
+                    memory.blocks.entry(address).or_default().push(at);
+                }
+                What::Free { address, .. } => memory.blocks.entry(address).or_default().push(at),
+                _ => {}
+            }
+        }
+        memory
+    }
+
+    /// The histories of all cells, life by life, with the cell's address.
+    pub fn lives(&self) -> impl Iterator<Item = (u64, impl Iterator<Item = usize>)> {
+        self.cells.iter().flat_map(|(cell, history)| {
+            let lives = history.split(|at| at.is_none());
+            lives.map(|life| (*cell, life.iter().flatten().copied()))
+        })
+    }
+
+    /// The life of the cell at `address` that step `at` belongs to, and the step's index in it.
+    pub fn life_of(&self, address: u64, at: usize) -> Option<(Vec<usize>, usize)> {
+        let history = self.cells.get(&(address / CELL_BYTES * CELL_BYTES))?;
+        history.split(|step| step.is_none()).find_map(|life| {
+            let here = life.binary_search(&Some(at)).ok()?;
+            Some((life.iter().flatten().copied().collect(), here))
+        })
+    }
+
+    /// Steps that overlap the access at `at`, in the first cell it touches, before and after it.
+    pub fn around(&self, timeline: &Timeline, at: usize) -> (Vec<usize>, Vec<usize>) {
+        let Some(access) = timeline.step(at).access() else {
+            return (Vec::new(), Vec::new());
+        };
+        let Some((life, here)) = self.life_of(access.address, at) else {
+            return (Vec::new(), Vec::new());
+        };
+        let overlapping =
+            |step: &usize| timeline.step(*step).access().is_some_and(|other| other.overlaps(access));
+        (
+            life[..here].iter().copied().filter(overlapping).collect(),
+            life[here + 1..].iter().copied().filter(overlapping).collect(),
+        )
+    }
+
+    /// The write whose value the access at `at` saw.
+    pub fn writer(&self, timeline: &Timeline, at: usize) -> Option<usize> {
+        let (before, _) = self.around(timeline, at);
+        before
+            .into_iter()
+            .rev()
+            .find(|step| timeline.step(*step).access().is_some_and(|access| access.writes && !access.pending))
+    }
+
+    /// The free of the block that the access at `at` touches, if the block had been freed and not allocated again.
+    pub fn freed(&self, timeline: &Timeline, at: usize) -> Option<usize> {
+        let access = timeline.step(at).access()?;
+        let (_, steps) = self.blocks.range(..=access.address).next_back()?;
+        let last = steps.iter().rev().find(|step| **step < at)?;
+        match timeline.step(*last).entry.what {
+            What::Free { address, bytes } if access.address < address.saturating_add(bytes) => Some(*last),
+            _ => None,
+        }
+    }
+}
+
+fn cells(access: &Access) -> impl Iterator<Item = u64> + use<> {
+    (access.address / CELL_BYTES..access.end().div_ceil(CELL_BYTES)).map(|cell| cell * CELL_BYTES)
+}
