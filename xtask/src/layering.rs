@@ -38,7 +38,14 @@ const ALLOWED: [(&str, &[&str], Outside); 13] = [
     ),
     (
         "cli",
-        &["run-model", "log-format", "instrumentor", "run-store", "replayer", "failure-report"],
+        &[
+            "run-model",
+            "log-format",
+            "instrumentor",
+            "run-store",
+            "replayer",
+            "failure-report",
+        ],
         Outside::Anything,
     ),
     // Tests only.

@@ -139,7 +139,12 @@ impl Walk {
                 }
                 writes(&access)
             }
-            What::Sync { op, object, value, other } => self.acquire_sync(step.thread, op, object, value, other),
+            What::Sync {
+                op,
+                object,
+                value,
+                other,
+            } => self.acquire_sync(step.thread, op, object, value, other),
             What::Spawn { .. } => true,
             What::Start => {
                 if let Some(clock) = self.started.remove(&step.thread) {

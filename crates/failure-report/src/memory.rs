@@ -65,32 +65,53 @@ impl Memory {
         let Some((life, here)) = self.life_of(access.address, at) else {
             return (Vec::new(), Vec::new());
         };
-        let overlapping =
-            |step: &usize| timeline.step(*step).access().is_some_and(|other| other.overlaps(access));
+        let overlapping = |step: &usize| {
+            timeline
+                .step(*step)
+                .access()
+                .is_some_and(|other| other.overlaps(access))
+        };
         (
             life[..here].iter().copied().filter(overlapping).collect(),
             life[here + 1..].iter().copied().filter(overlapping).collect(),
         )
     }
 
-    /// The write whose value the access at `at` saw.
+    /// The write whose value the access at `at` saw. It may belong to an earlier life: bytes stay as they are.
     pub fn writer(&self, timeline: &Timeline, at: usize) -> Option<usize> {
-        let (before, _) = self.around(timeline, at);
-        before
-            .into_iter()
-            .rev()
-            .find(|step| timeline.step(*step).access().is_some_and(|access| access.writes && !access.pending))
+        let access = timeline.step(at).access()?;
+        let history = self.cells.get(&(access.address / CELL_BYTES * CELL_BYTES))?;
+        let wrote = |step: &usize| {
+            let other = timeline.step(*step).access();
+            *step < at && other.is_some_and(|other| other.writes && !other.pending && other.overlaps(access))
+        };
+        history.iter().rev().flatten().copied().find(wrote)
     }
 
-    /// The free of the block that the access at `at` touches, if the block had been freed and not allocated again.
+    /// Is the memory of the access at `at` written by anybody at any time?
+    pub fn is_ever_written(&self, timeline: &Timeline, at: usize) -> bool {
+        let (before, after) = self.around(timeline, at);
+        let writes = |step: &usize| timeline.step(*step).access().is_some_and(|access| access.writes);
+        self.writer(timeline, at).is_some() || before.iter().chain(&after).any(writes)
+    }
+
+    /// The free of the block that the access at `at` touches, if the block had been freed. If it has been allocated again
+    /// since, the access may belong to the new life, unless it read what was written in the old one.
     pub fn freed(&self, timeline: &Timeline, at: usize) -> Option<usize> {
         let access = timeline.step(at).access()?;
         let (_, steps) = self.blocks.range(..=access.address).next_back()?;
-        let last = steps.iter().rev().find(|step| **step < at)?;
-        match timeline.step(*last).entry.what {
-            What::Free { address, bytes } if access.address < address.saturating_add(bytes) => Some(*last),
-            _ => None,
+        let is_free = |step: &usize| match timeline.step(*step).entry.what {
+            What::Free { address, bytes } => access.address < address.saturating_add(bytes),
+            _ => false,
+        };
+        let mut earlier = steps.iter().rev().copied().filter(|step| *step < at);
+        let last = earlier.next()?;
+        if is_free(&last) {
+            return Some(last);
         }
+        let free = earlier.find(is_free)?;
+        let is_stale = access.reads && self.writer(timeline, at).is_some_and(|writer| writer < free);
+        is_stale.then_some(free)
     }
 }
 

@@ -30,7 +30,7 @@ pub fn is_race(timeline: &Timeline, a: usize, b: usize) -> bool {
 /// Each access is compared with the last accesses of every other thread to the same bytes, so a place that races is
 /// found, though not each of its pairs.
 pub fn find(timeline: &Timeline, memory: &Memory) -> Vec<Race> {
-    let mut found: BTreeMap<(SiteId, SiteId), (usize, Race)> = BTreeMap::new();
+    let mut found = Found::new();
     for (cell, life) in memory.lives() {
         // (thread, address, does it write) → the last such access.
         let mut last: BTreeMap<(u32, u64, bool), usize> = BTreeMap::new();
@@ -42,25 +42,30 @@ pub fn find(timeline: &Timeline, memory: &Memory) -> Vec<Race> {
                 let before = timeline.step(*other);
                 let shared = before.access().map_or(0, |a| a.address.max(access.address) / 8 * 8);
                 if shared == cell && is_race(timeline, *other, at) {
-                    note(&mut found, before, step, at);
+                    note(&mut found, (at, *other), before, step);
                 }
             }
             last.insert((step.thread, access.address, access.writes), at);
         }
     }
-    let mut races: Vec<(usize, Race)> = found.into_values().collect();
-    races.sort_by_key(|(at, race)| (std::cmp::Reverse(*at), race.first.entry.site));
+    let mut races: Vec<((usize, usize), Race)> = found.into_values().collect();
+    races.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
     races.into_iter().map(|(_, race)| race).collect()
 }
 
-fn note(found: &mut BTreeMap<(SiteId, SiteId), (usize, Race)>, first: &Step, second: &Step, at: usize) {
+/// By sites: the newest race, with its places in the timeline, the second first.
+type Found = BTreeMap<(SiteId, SiteId), ((usize, usize), Race)>;
+
+fn note(found: &mut Found, at: (usize, usize), first: &Step, second: &Step) {
     let (a, b) = (first.entry.site, second.entry.site);
     let race = Race {
         first: *first,
         second: *second,
         times: 1,
     };
-    let (place, known) = found.entry((a.min(b), a.max(b))).or_insert((at, Race { times: 0, ..race }));
+    let (place, known) = found
+        .entry((a.min(b), a.max(b)))
+        .or_insert((at, Race { times: 0, ..race }));
     let times = known.times + 1;
     if *place <= at {
         (*place, *known) = (at, race);

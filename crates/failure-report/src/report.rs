@@ -30,9 +30,10 @@ pub struct Report {
     pub ending: Ending,
     /// What the thread that died of a signal was doing.
     pub fault: Option<Fault>,
-    /// The last reads of the failing thread, one for each place in the source, the newest first.
+    /// The last reads of the failing thread, one for each place in the source, the newest first. What nobody ever
+    /// writes is left out.
     pub reads: Vec<Read>,
-    /// If it was stopped: where the threads stood.
+    /// Where the other threads stood that had not come to their end; if it was stopped, all threads.
     pub waits: Vec<Wait>,
     /// Threads that waited for each other in a circle.
     pub cycle: Vec<u32>,
@@ -74,7 +75,7 @@ pub enum Writer {
     Unknown,
 }
 
-const READS_SHOWN: usize = 8;
+const READS_SHOWN: usize = 6;
 /// How far back reads are looked for.
 const READS_WINDOW: usize = 64;
 /// A field of a structure is at most this far from the pointer to it.
@@ -84,10 +85,12 @@ const FIELD_BYTES: u64 = 4096;
 pub fn explain(traces: &Traces, ending: Ending) -> Report {
     let timeline = Timeline::new(traces);
     let memory = Memory::new(&timeline);
-    let waits = match ending {
-        Ending::Stopped => waits::find(&timeline),
-        _ => Vec::new(),
-    };
+    let mut waits = waits::find(&timeline);
+    match ending {
+        Ending::Signal { thread, .. } | Ending::Status { thread, .. } => waits.retain(|wait| wait.thread != thread),
+        Ending::Stopped => {}
+        Ending::Success => waits.clear(),
+    }
     let failing: Vec<u32> = match ending {
         Ending::Signal { thread, .. } | Ending::Status { thread, .. } => vec![thread],
         Ending::Stopped => waits.iter().map(|wait| wait.thread).collect(),
@@ -99,7 +102,15 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
     };
     let lost = |trace: &crate::trace::ThreadTrace| trace.accesses_lost + trace.syncs_lost;
     let steps_lost = traces.threads.iter().map(lost).sum();
-    let is_openmp = |step: &Step| matches!(step.entry.what, What::Sync { op: run_model::Op::OpenMp, .. });
+    let is_openmp = |step: &Step| {
+        matches!(
+            step.entry.what,
+            What::Sync {
+                op: run_model::Op::OpenMp,
+                ..
+            }
+        )
+    };
     Report {
         ending,
         fault,
@@ -107,13 +118,20 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
             [thread] => last_reads(&timeline, &memory, thread, steps_lost > 0),
             _ => Vec::new(),
         },
-        cycle: waits::cycle(&waits),
+        cycle: if ending == Ending::Stopped {
+            waits::cycle(&waits)
+        } else {
+            Vec::new()
+        },
         waits,
         findings: suspects::find(&timeline, &memory, &failing, pointer),
         races: races::find(&timeline, &memory),
         steps: timeline.steps.len() as u64,
         steps_lost,
-        has_plain_accesses: timeline.steps.iter().any(|step| step.access().is_some_and(|a| !a.atomic)),
+        has_plain_accesses: timeline
+            .steps
+            .iter()
+            .any(|step| step.access().is_some_and(|a| !a.atomic)),
         uses_openmp: timeline.steps.iter().any(is_openmp),
     }
 }
@@ -124,13 +142,21 @@ fn fault(timeline: &Timeline, thread: u32) -> (Option<Fault>, Option<usize>) {
     let step = back().find(|at| matches!(timeline.step(*at).entry.what, What::Fatal { .. }));
     let address = step.and_then(|at| match timeline.step(at).entry.what {
         // SIGBUS and SIGSEGV come from an address.
-        What::Fatal { signal: 7 | 11, address } => Some(address),
+        What::Fatal {
+            signal: 7 | 11,
+            address,
+        } => Some(address),
         _ => None,
     });
     let access = back().find(|at| timeline.step(*at).access().is_some_and(|access| access.pending));
-    let target = access.and_then(|at| timeline.step(at).access()).map(|access| access.address);
+    let target = access
+        .and_then(|at| timeline.step(at).access())
+        .map(|access| access.address);
     let is_pointer = |at: &usize| {
-        let access = timeline.step(*at).access().filter(|a| a.reads && !a.pending && a.bytes == 8);
+        let access = timeline
+            .step(*at)
+            .access()
+            .filter(|a| a.reads && !a.pending && a.bytes == 8);
         let Some(value) = access.and_then(|access| access.value) else {
             return false;
         };
@@ -155,7 +181,10 @@ fn last_reads(timeline: &Timeline, memory: &Memory, thread: u32, incomplete: boo
     for at in timeline.back_from(thread, timeline.steps.len()).take(READS_WINDOW) {
         let step = *timeline.step(at);
         let is_read = step.access().is_some_and(|access| access.reads && !access.pending);
-        if !is_read || reads.iter().any(|read| read.step.entry.site == step.entry.site) {
+        if !is_read
+            || !memory.is_ever_written(timeline, at)
+            || reads.iter().any(|read| read.step.entry.site == step.entry.site)
+        {
             continue;
         }
         let writer = match memory.writer(timeline, at) {

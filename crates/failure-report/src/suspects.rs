@@ -52,9 +52,12 @@ const PLACES_MAX: usize = 64;
 
 // How much farther away a finding counts than an access that is nearer by one.
 const DEEPER: i64 = 100;
+/// A read that also saw something new.
 const TOO_EARLY: i64 = 3;
+/// A read of what the thread had read before.
+const STALE: i64 = 8;
 const ELSEWHERE: i64 = 6;
-const OVERWRITTEN: i64 = 12;
+const OVERWRITTEN: i64 = 40;
 /// A write that changed nothing explains little.
 const SILENT: i64 = 30;
 const SYNCHRONISED: i64 = 1000;
@@ -93,7 +96,9 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[u32], pointer: Opti
             .filter(|at| timeline.step(*at).access().is_some());
         for (distance, at) in (0..).zip(accesses.take(window)) {
             search.try_access(at, depth, distance);
-            let writer = memory.writer(timeline, at).filter(|w| timeline.step(*w).thread != thread);
+            let writer = memory
+                .writer(timeline, at)
+                .filter(|w| timeline.step(*w).thread != thread);
             if let Some(writer) = writer
                 && depth < DEPTH_MAX
                 && timeline.step(at).access().is_some_and(|access| access.reads)
@@ -112,7 +117,10 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[u32], pointer: Opti
 
 impl Search<'_> {
     fn note(&mut self, score: i64, depth: u32, pattern: Pattern, mine: usize, theirs: usize, again: Option<usize>) {
-        let orders = [Some(mine), again].into_iter().flatten().map(|at| self.timeline.order(at, theirs));
+        let orders = [Some(mine), again]
+            .into_iter()
+            .flatten()
+            .map(|at| self.timeline.order(at, theirs));
         let unordered = orders.clone().any(|order| order == Order::Unordered);
         let order = if unordered {
             Order::Unordered
@@ -146,22 +154,41 @@ impl Search<'_> {
         }
         let (before, after) = memory.around(timeline, at);
         if access.reads {
-            let writer = before.iter().rev().find(|b| self.writes(**b)).copied();
-            if let Some(writer) = writer.filter(|writer| is_race(timeline, *writer, at)) {
-                let score = score + self.silence(&before, writer);
-                self.note(score, depth, Pattern::ReadFrom, at, writer, None);
-            }
-            let next = after.iter().find(|next| self.writes(**next) && is_race(timeline, at, **next));
-            if let Some(next) = next {
-                let changes = timeline.step(*next).access().and_then(|a| a.value_of(access)) != access.value;
-                let score = score + TOO_EARLY + if changes { 0 } else { SILENT };
-                self.note(score, depth, Pattern::ReadTooEarly, at, *next, None);
-            }
+            self.try_read(&before, &after, at, score, depth);
         }
         self.try_interleaving(&before, at, score, depth);
         if depth == 0 || access.reads {
             self.try_history(&before, score, depth);
         }
+    }
+
+    /// Did the read at `at` see a write it need not have seen, or miss one it might have seen?
+    fn try_read(&mut self, before: &[usize], after: &[usize], at: usize, score: i64, depth: u32) {
+        let timeline = self.timeline;
+        let writer = self.memory.writer(timeline, at);
+        let racing = writer.filter(|writer| is_race(timeline, *writer, at));
+        let is_news = racing.is_some_and(|writer| !self.has_read_before(before, writer, at));
+        if let Some(writer) = racing {
+            let stale = if is_news { 0 } else { STALE };
+            let score = score + stale + self.silence(before, writer);
+            self.note(score, depth, Pattern::ReadFrom, at, writer, None);
+        }
+        let next = after
+            .iter()
+            .find(|next| self.writes(**next) && is_race(timeline, at, **next));
+        if let (Some(next), Some(access)) = (next, timeline.step(at).access()) {
+            let changes = timeline.step(*next).access().and_then(|a| a.value_of(access)) != access.value;
+            let early = if is_news { TOO_EARLY } else { 0 };
+            let score = score + early + if changes { 0 } else { SILENT };
+            self.note(score, depth, Pattern::ReadTooEarly, at, *next, None);
+        }
+    }
+
+    /// Had the thread read the same write before? Then it is not what is new.
+    fn has_read_before(&self, before: &[usize], writer: usize, at: usize) -> bool {
+        let me = self.timeline.step(at).thread;
+        let mut since = before.iter().rev().take_while(|b| **b > writer);
+        since.any(|b| self.timeline.step(*b).thread == me)
     }
 
     fn writes(&self, at: usize) -> bool {
@@ -175,7 +202,9 @@ impl Search<'_> {
         let here = before.binary_search(&at).unwrap_or(0);
         let earlier = before[..here].last().and_then(|b| self.timeline.step(*b).access());
         match (access, earlier) {
-            (Some(access), Some(earlier)) if access.value.is_some() && earlier.value_of(access) == access.value => SILENT,
+            (Some(access), Some(earlier)) if access.value.is_some() && earlier.value_of(access) == access.value => {
+                SILENT
+            }
             _ => 0,
         }
     }
@@ -226,7 +255,9 @@ impl Search<'_> {
             self.note(score + OVERWRITTEN, depth, Pattern::Overwritten, *write, other, None);
             let mine = before[..theirs].iter().rposition(|b| timeline.step(*b).thread == me);
             let reads = |at: usize| timeline.step(at).access().is_some_and(|access| access.reads);
-            let read_between = before[theirs + 1..i].iter().any(|b| timeline.step(*b).thread == me && reads(*b));
+            let read_between = before[theirs + 1..i]
+                .iter()
+                .any(|b| timeline.step(*b).thread == me && reads(*b));
             if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && !read_between) {
                 let (mine, again) = (before[mine], Some(*write));
                 self.note(score + ELSEWHERE, depth, Pattern::LostUpdate, mine, other, again);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Wait {
     pub thread: u32,
     pub awaited: Awaited,
-    /// The operation it stood at, or the last thing it did.
+    /// The operation it stood at, or the last thing it did; nothing, if it had not begun.
     pub step: Option<Step>,
 }
 
@@ -46,10 +46,13 @@ pub struct Holder {
 pub fn find(timeline: &Timeline) -> Vec<Wait> {
     let mut held: BTreeMap<u64, Vec<Holder>> = BTreeMap::new();
     let mut signals: BTreeMap<u64, Step> = BTreeMap::new();
-    let mut last: BTreeMap<u32, Step> = BTreeMap::new();
+    let mut last: BTreeMap<u32, Option<Step>> = BTreeMap::new();
     let mut given_up: BTreeMap<u32, (u64, Step)> = BTreeMap::new();
     for step in &timeline.steps {
-        last.insert(step.thread, *step);
+        last.insert(step.thread, Some(*step));
+        if let What::Spawn { thread } = step.entry.what {
+            last.entry(thread).or_insert(None);
+        }
         let What::Sync { op, object, value, .. } = step.entry.what else {
             continue;
         };
@@ -78,14 +81,18 @@ pub fn find(timeline: &Timeline) -> Vec<Wait> {
             _ => {}
         }
     }
-    let wait = |(thread, step): (u32, Step)| {
-        let awaited = match step.entry.what {
+    let wait = |(thread, step): (u32, Option<Step>)| {
+        let awaited = match step.map_or(What::Start, |step| step.entry.what) {
             What::Exit => return None,
             What::Stopped { op, object, .. } if takes(op) => Awaited::Lock {
                 object,
                 holders: held.get(&object).cloned().unwrap_or_default(),
             },
-            What::Stopped { op: Op::CondWake, object, .. } => {
+            What::Stopped {
+                op: Op::CondWake,
+                object,
+                ..
+            } => {
                 let last_signal = signals.get(&object).copied();
                 let began = given_up.get(&thread).map_or(0, |(_, step)| step.entry.sequence);
                 Awaited::Signal {
@@ -94,15 +101,13 @@ pub fn find(timeline: &Timeline) -> Vec<Wait> {
                     missed: last_signal.is_none_or(|signal| signal.entry.sequence < began),
                 }
             }
-            What::Stopped { op: Op::Join, other, .. } => Awaited::Thread(other),
+            What::Stopped {
+                op: Op::Join, other, ..
+            } => Awaited::Thread(other),
             What::Stopped { op, object, .. } => Awaited::Other { op, object },
             _ => Awaited::Nothing,
         };
-        Some(Wait {
-            thread,
-            awaited,
-            step: Some(step),
-        })
+        Some(Wait { thread, awaited, step })
     };
     last.into_iter().filter_map(wait).collect()
 }
@@ -120,7 +125,13 @@ impl Wait {
 
 /// Threads that wait for each other in a circle, each for the next and the last for the first; empty if there is none.
 pub fn cycle(waits: &[Wait]) -> Vec<u32> {
-    let next = |thread: u32| waits.iter().find(|wait| wait.thread == thread).map(Wait::on).unwrap_or_default();
+    let next = |thread: u32| {
+        waits
+            .iter()
+            .find(|wait| wait.thread == thread)
+            .map(Wait::on)
+            .unwrap_or_default()
+    };
     for wait in waits {
         let mut path = vec![wait.thread];
         if let Some(found) = close(&mut path, &next) {

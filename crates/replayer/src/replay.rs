@@ -105,8 +105,7 @@ pub fn load_replayable(run: RunDirectory) -> Result<LoadedRun> {
 pub fn judge(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, run_name: &str) -> Verdict {
     let checks = verify::verify(loaded, schedule, observed);
     let identical = checks.iter().all(|check| check.passed);
-    let divergence =
-        (!identical).then(|| divergence::explain(loaded, schedule, observed, &checks, run_name));
+    let divergence = (!identical).then(|| divergence::explain(loaded, schedule, observed, &checks, run_name));
     Verdict {
         identical,
         checks,

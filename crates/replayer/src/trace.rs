@@ -56,7 +56,11 @@ fn decode(path: &Path, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Resul
     let number = |at: usize| u64_at(&header, at).unwrap_or(0);
     let magic = number(offset_of!(TraceHeader, magic));
     if magic != MAGIC {
-        return Err(corrupt("magic at byte 0", format!("{MAGIC:#018x}"), format!("{magic:#018x}")));
+        return Err(corrupt(
+            "magic at byte 0",
+            format!("{MAGIC:#018x}"),
+            format!("{magic:#018x}"),
+        ));
     }
     let errno = number(offset_of!(TraceHeader, errno)) as u32;
     if errno != 0 {
@@ -71,7 +75,13 @@ fn decode(path: &Path, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Resul
         let start = HEADER_BYTES as u64 + ring as u64 * RING_BYTES;
         let bytes = read(written.min(RING_ENTRIES) as usize * size_of::<TraceEntry>(), start)?;
         for (place, entry) in bytes.chunks_exact(size_of::<TraceEntry>()).enumerate() {
-            let wrong = || corrupt("entry", "one of a known kind".to_owned(), format!("another in place {place}"));
+            let wrong = || {
+                corrupt(
+                    "entry",
+                    "one of a known kind".to_owned(),
+                    format!("another in place {place}"),
+                )
+            };
             trace.entries.push(decode_entry(entry).ok_or_else(wrong)?);
         }
     }
@@ -83,7 +93,10 @@ fn decode(path: &Path, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Resul
 fn decode_entry(bytes: &[u8]) -> Option<Entry> {
     let number = |at: usize| u64_at(bytes, at);
     let address = number(offset_of!(TraceEntry, address))?;
-    let (value, other) = (number(offset_of!(TraceEntry, value))?, number(offset_of!(TraceEntry, other))?);
+    let (value, other) = (
+        number(offset_of!(TraceEntry, value))?,
+        number(offset_of!(TraceEntry, other))?,
+    );
     let last = number(offset_of!(TraceEntry, site))?;
     let (site, length, what, detail) = (last as u32, (last >> 32) as u16, (last >> 48) as u8, (last >> 56) as u8);
     let thread = u32::try_from(other).ok();

@@ -229,10 +229,7 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
         offset_of!(ControlHeader, log_bytes_max),
         &setup.log_bytes_max.to_le_bytes(),
     );
-    put(
-        offset_of!(ControlHeader, trace),
-        &u32::from(setup.trace).to_le_bytes(),
-    );
+    put(offset_of!(ControlHeader, trace), &u32::from(setup.trace).to_le_bytes());
     put(offset_of!(ControlHeader, run_directory), directory);
     Ok(bytes)
 }

@@ -32,7 +32,10 @@ pub fn explain(arguments: &ExplainArguments) -> Ended {
         print_json(&json::explained(&explained, &names))?;
     } else if let Some(report) = &explained.report {
         print(|out| text::write(out, &explained.loaded, report, &names))?;
-        explained.notes.iter().for_each(|note| say(format_args!("note: {note}")));
+        explained
+            .notes
+            .iter()
+            .for_each(|note| say(format_args!("note: {note}")));
     }
     if let Some(divergence) = &explained.verdict.divergence {
         if !arguments.json {

@@ -25,10 +25,11 @@ impl Names<'_> {
         self.sites.place(step.entry.site)
     }
 
-    /// `file:line`, for sentences.
+    /// `file:line`, for sentences; the file without its directories.
     pub fn line(&self, step: &Step) -> String {
+        let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
         match self.place(step) {
-            Some(place) => format!("{}:{}", place.file, place.line),
+            Some(place) => format!("{}:{}", name(&place.file), place.line),
             None => "an unknown place".to_owned(),
         }
     }
@@ -36,6 +37,10 @@ impl Names<'_> {
     /// `file:line:column in function`.
     pub fn whole_place(&self, step: &Step) -> String {
         match self.place(step) {
+            // Code that the compiler made from several lines has the line of its function, and no column.
+            Some(place) if place.column == 0 => {
+                format!("{}:{}, somewhere in {}", place.file, place.line, place.function)
+            }
             Some(place) if place.function.is_empty() => format!("{}:{}:{}", place.file, place.line, place.column),
             Some(place) => format!("{}:{}:{} in {}", place.file, place.line, place.column, place.function),
             None => "an unknown place".to_owned(),
@@ -118,9 +123,10 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
     let variable = names.variable_of(&finding.mine);
     let end = finding.again.map(|step| names.line(&step)).unwrap_or_default();
     let unordered = match finding.order {
+        Order::Unordered if finding.again.is_some() => "nothing keeps it out",
         Order::Unordered => "nothing orders the two",
         Order::Synchronised if finding.again.is_some() => {
-            "each is ordered by synchronisation, but nothing holds the two together"
+            "synchronisation orders each of them, but does not hold the two together"
         }
         Order::Synchronised => "synchronisation puts them in this order",
         Order::Same => "one thread did both",
@@ -168,7 +174,10 @@ pub fn wait(wait: &Wait, names: &Names<'_>) -> String {
     let thread = wait.thread;
     match &wait.awaited {
         Awaited::Lock { object, holders } if holders.is_empty() => {
-            format!("T{thread} was about to lock {}, which nobody holds", names.variable(*object))
+            format!(
+                "T{thread} was about to lock {}, which nobody holds",
+                names.variable(*object)
+            )
         }
         Awaited::Lock { object, holders } => {
             let holders: Vec<String> = holders
@@ -211,6 +220,7 @@ pub fn wait(wait: &Wait, names: &Names<'_>) -> String {
             let object = names.variable(*object);
             format!("T{thread} {} {object}", operation(*op))
         }
+        Awaited::Nothing if wait.step.is_none() => format!("T{thread} had been created and had not begun"),
         Awaited::Nothing => format!("T{thread} was running"),
     }
 }
@@ -220,7 +230,11 @@ pub fn cycle(cycle: &[u32]) -> String {
     let mut text = String::new();
     for (index, thread) in cycle.iter().enumerate() {
         let next = cycle[(index + 1) % cycle.len()];
-        let link = if index == 0 { format!("T{thread} waits for") } else { ", which waits for".to_owned() };
+        let link = if index == 0 {
+            format!("T{thread} waits for")
+        } else {
+            ", which waits for".to_owned()
+        };
         text.push_str(&format!("{link} T{next}"));
     }
     text
@@ -236,10 +250,18 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
         (_, Ending::Success) => format!("{} places in the source raced all the same", report.races.len()),
         (Some(found), _) => finding(found, names),
         (None, _) if !report.has_plain_accesses => {
-            "no plain access was observed, so it cannot be said what was read; was it recorded at scope memory?".to_owned()
+            "no plain access was observed, so it cannot be said what was read; was it recorded at scope memory?"
+                .to_owned()
+        }
+        (None, Ending::Status { thread, .. }) if !report.waits.is_empty() => {
+            let others: Vec<String> = report.waits.iter().map(|wait| format!("T{}", wait.thread)).collect();
+            format!(
+                "T{thread} ended the program, and did not wait for {}",
+                others.join(", ")
+            )
         }
         (None, _) if report.races.is_empty() => {
-            "no two accesses of this run were unordered: locks and joins allowed what happened".to_owned()
+            "no two observed accesses of this run were unordered: locks and joins allowed what happened".to_owned()
         }
         (None, _) => "what was unordered has nothing to do with what the failing thread did last".to_owned(),
     }

@@ -16,7 +16,10 @@ pub struct Source {
 impl Source {
     /// The line of `place`, with its number and a mark under its column. Nothing, if the file is not there.
     pub fn quote(&mut self, out: &mut dyn Write, meta: &RunMeta, place: &Place) -> io::Result<()> {
-        let lines = self.files.entry(place.file.clone()).or_insert_with(|| read(meta, &place.file));
+        let lines = self
+            .files
+            .entry(place.file.clone())
+            .or_insert_with(|| read(meta, &place.file));
         let index = (place.line as usize).wrapping_sub(1);
         let Some(line) = lines.as_ref().and_then(|lines| lines.get(index)) else {
             return Ok(());

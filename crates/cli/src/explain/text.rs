@@ -16,6 +16,7 @@ use std::io;
 use std::io::Write;
 
 const RACES_SHOWN: usize = 5;
+const ALSO_SHOWN: usize = 2;
 
 pub fn write(out: &mut dyn Write, loaded: &LoadedRun, report: &Report, names: &Names<'_>) -> io::Result<()> {
     let mut page = Page {
@@ -57,19 +58,24 @@ impl Page<'_> {
         if let Some(fault) = &report.fault {
             match (&fault.access, &fault.step) {
                 (Some(access), _) => self.deed(access)?,
-                (None, Some(step)) => self.step("the last thing it did was", step)?,
+                (None, Some(step)) => self.step("it was last seen", step)?,
                 (None, None) => {}
             }
             if let Some(pointer) = &fault.pointer {
-                let words = format!("the bad pointer is what T{} {}", pointer.thread, sentences::deed(pointer));
+                let words = format!(
+                    "the bad pointer is what T{} {}",
+                    pointer.thread,
+                    sentences::deed(pointer)
+                );
                 self.step(&words, pointer)?;
             }
         }
-        for wait in &report.waits {
+        let is_stopped = report.ending == Ending::Stopped;
+        for wait in report.waits.iter().filter(|_| is_stopped) {
             let sentence = sentences::wait(wait, self.names);
             match &wait.step {
                 Some(step) if wait.awaited != Awaited::Nothing => self.step(&format!("{sentence},"), step)?,
-                Some(step) => self.step(&format!("{sentence}; the last thing it did was"), step)?,
+                Some(step) => self.step(&format!("{sentence}; it was last seen"), step)?,
                 None => writeln!(self.out, "  {sentence}")?,
             }
         }
@@ -81,10 +87,24 @@ impl Page<'_> {
         let found = report.findings.first().filter(|_| report.cycle.is_empty());
         match found {
             Some(finding) => {
-                writeln!(self.out, "likely culprit: {conclusion}")?;
+                let how = if finding.order == Order::Unordered {
+                    "likely"
+                } else {
+                    "possible"
+                };
+                writeln!(self.out, "{how} culprit: {conclusion}")?;
                 self.finding(finding)?;
             }
             None => writeln!(self.out, "conclusion: {conclusion}")?,
+        }
+        for finding in report
+            .findings
+            .iter()
+            .skip(1)
+            .take(ALSO_SHOWN)
+            .filter(|_| found.is_some())
+        {
+            writeln!(self.out, "also near: {}", sentences::finding(finding, self.names))?;
         }
         writeln!(self.out)
     }
@@ -132,11 +152,26 @@ impl Page<'_> {
             return writeln!(self.out, "no pair of accesses in this run is unordered");
         }
         let pairs = count(report.races.len() as u64, "pair");
-        writeln!(self.out, "all unordered accesses: {pairs} of places, the nearest to the end first:")?;
+        writeln!(
+            self.out,
+            "all unordered accesses: {pairs} of places, the nearest to the end first:"
+        )?;
         for race in report.races.iter().take(RACES_SHOWN) {
-            let side = |step: &Step| format!("T{} {} at {}", step.thread, sentences::deed(step), self.names.line(step));
+            let side = |step: &Step| {
+                format!(
+                    "T{} {} at {}",
+                    step.thread,
+                    sentences::deed(step),
+                    self.names.line(step)
+                )
+            };
             let (variable, times) = (self.names.variable_of(&race.second), count(race.times, "time"));
-            writeln!(self.out, "  {variable}: {}, then {} ({times})", side(&race.first), side(&race.second))?;
+            writeln!(
+                self.out,
+                "  {variable}: {}, then {} ({times})",
+                side(&race.first),
+                side(&race.second)
+            )?;
         }
         match report.races.len().saturating_sub(RACES_SHOWN) {
             0 => Ok(()),
@@ -158,8 +193,17 @@ impl Page<'_> {
                 "note: barriers inside the OpenMP runtime are not observed, so pairs may look unordered that are not"
             )?;
         }
+        if report.findings.is_empty() && report.ending != Ending::Success && report.cycle.is_empty() {
+            writeln!(
+                self.out,
+                "note: variables that are always used under the same lock are not observed; compile with REFRAIN_O2=0 to see them"
+            )?;
+        }
         if !report.has_plain_accesses && report.ending != Ending::Success {
-            writeln!(self.out, "note: no plain access was observed; record it at scope memory to see more")?;
+            writeln!(
+                self.out,
+                "note: no plain access was observed; record it at scope memory to see more"
+            )?;
         }
         Ok(())
     }
