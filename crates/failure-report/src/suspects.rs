@@ -235,7 +235,7 @@ impl Search<'_> {
         let unordered = is_race(timeline, mine, theirs) || is_race(timeline, theirs, at);
         // A write that is lost says more than a read that saw it.
         let preference = i64::from(pattern != Pattern::LostUpdate);
-        let penalty = if unordered { 0 } else { SYNCHRONISED };
+        let penalty = if unordered { 0 } else { SYNCHRONISED } + self.silence(before, theirs);
         self.note(score + preference + penalty, depth, pattern, mine, theirs, Some(at));
     }
 

@@ -126,7 +126,8 @@ fn wait_for_others() {
     }
     let Some(local) = Local::current() else { return };
     let mut waited = 0;
-    while waited < PATIENCE_NS && !crate::replay::others_are_done(local.index) {
+    // A traced replay is slow; whether it moves at all, the tool sees.
+    while (waited < PATIENCE_NS || crate::trace::is_on()) && !crate::replay::others_are_done(local.index) {
         if control::has_diverged() {
             crate::replay::sleep_forever();
         }

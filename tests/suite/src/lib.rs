@@ -20,6 +20,7 @@ pub mod canary;
 pub mod command;
 pub mod compiler;
 pub mod coverage;
+pub mod explain;
 pub mod guest;
 pub mod interrupted;
 pub mod load;

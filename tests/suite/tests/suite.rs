@@ -6,6 +6,7 @@ use refrain_suite::bugs;
 use refrain_suite::canary;
 use refrain_suite::compiler;
 use refrain_suite::coverage;
+use refrain_suite::explain;
 use refrain_suite::interrupted;
 use refrain_suite::probe;
 use refrain_suite::projects;
@@ -19,6 +20,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(projects::trials());
     trials.extend(coverage::trials()?);
     trials.extend(bugs::trials()?);
+    trials.extend(explain::trials()?);
     trials.extend(probe::trials()?);
     trials.extend(speed::trials()?);
     trials.extend(bad_input::trials()?);
