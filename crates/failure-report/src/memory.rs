@@ -2,6 +2,7 @@
 //!
 //! When a block of the heap is allocated anew, the histories of its cells begin anew: what happened to the bytes in an
 //! earlier life is nobody's business in the next one.
+use crate::clocks::Order;
 use crate::timeline::Timeline;
 use crate::trace::Access;
 use crate::trace::What;
@@ -77,7 +78,8 @@ impl Memory {
         )
     }
 
-    /// The write whose value the access at `at` saw. It may belong to an earlier life: bytes stay as they are.
+    /// The write whose value the access at `at` saw, if that is certain. It may belong to an earlier life: bytes stay as
+    /// they are.
     pub fn writer(&self, timeline: &Timeline, at: usize) -> Option<usize> {
         let access = timeline.step(at).access()?;
         let history = self.cells.get(&(access.address / CELL_BYTES * CELL_BYTES))?;
@@ -85,7 +87,8 @@ impl Memory {
             let other = timeline.step(*step).access();
             *step < at && other.is_some_and(|other| other.writes && !other.pending && other.overlaps(access))
         };
-        history.iter().rev().flatten().copied().find(wrote)
+        let last = history.iter().rev().flatten().copied().find(wrote);
+        last.filter(|write| timeline.is_certain(*write, at))
     }
 
     /// Is the memory of the access at `at` written by anybody at any time?
@@ -95,8 +98,10 @@ impl Memory {
         self.writer(timeline, at).is_some() || before.iter().chain(&after).any(writes)
     }
 
-    /// The free of the block that the access at `at` touches, if the block had been freed. If it has been allocated again
-    /// since, the access may belong to the new life, unless it read what was written in the old one.
+    /// The free of the block that the access at `at` touches, if the access came after it or nothing orders the two.
+    ///
+    /// Freeing is no event, so which of two unordered ones came first may differ from replay to replay. What was read
+    /// tells which life of the block is meant: the one it was written in.
     pub fn freed(&self, timeline: &Timeline, at: usize) -> Option<usize> {
         let access = timeline.step(at).access()?;
         let (_, steps) = self.blocks.range(..=access.address).next_back()?;
@@ -104,14 +109,15 @@ impl Memory {
             What::Free { address, bytes } => access.address < address.saturating_add(bytes),
             _ => false,
         };
-        let mut earlier = steps.iter().rev().copied().filter(|step| *step < at);
-        let last = earlier.next()?;
-        if is_free(&last) {
-            return Some(last);
-        }
-        let free = earlier.find(is_free)?;
-        let is_stale = access.reads && self.writer(timeline, at).is_some_and(|writer| writer < free);
-        is_stale.then_some(free)
+        let before = steps.partition_point(|step| *step < at);
+        let free = match self.writer(timeline, at).filter(|_| access.reads) {
+            Some(writer) => steps.iter().copied().find(|step| *step > writer && is_free(step)),
+            None => {
+                let around = [before.checked_sub(1), Some(before)].into_iter().flatten();
+                around.filter_map(|i| steps.get(i).copied()).find(is_free)
+            }
+        };
+        free.filter(|free| *free < at || timeline.order(*free, at) == Order::Unordered)
     }
 }
 

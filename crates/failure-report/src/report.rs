@@ -41,9 +41,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// All races, the one nearest to the end first.
     pub races: Vec<Race>,
-    /// Steps that the traces hold, and older ones that they could not.
+    /// Steps that the traces hold, and older ones that they could not: accesses to memory of one thread, and others.
     pub steps: u64,
-    pub steps_lost: u64,
+    pub private_lost: u64,
+    pub shared_lost: u64,
     /// Was there any plain access? At scope `sync` there is none.
     pub has_plain_accesses: bool,
     pub uses_openmp: bool,
@@ -100,8 +101,8 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
         Ending::Signal { thread, .. } => fault(&timeline, thread),
         _ => (None, None),
     };
-    let lost = |trace: &crate::trace::ThreadTrace| trace.accesses_lost + trace.syncs_lost;
-    let steps_lost = traces.threads.iter().map(lost).sum();
+    let private_lost = traces.threads.iter().map(|trace| trace.private_lost).sum();
+    let shared_lost = traces.threads.iter().map(|trace| trace.shared_lost).sum();
     let is_openmp = |step: &Step| {
         matches!(
             step.entry.what,
@@ -115,7 +116,7 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
         ending,
         fault,
         reads: match failing[..] {
-            [thread] => last_reads(&timeline, &memory, thread, steps_lost > 0),
+            [thread] => last_reads(&timeline, &memory, thread, private_lost + shared_lost > 0),
             _ => Vec::new(),
         },
         cycle: if ending == Ending::Stopped {
@@ -127,7 +128,8 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
         findings: suspects::find(&timeline, &memory, &failing, pointer),
         races: races::find(&timeline, &memory),
         steps: timeline.steps.len() as u64,
-        steps_lost,
+        private_lost,
+        shared_lost,
         has_plain_accesses: timeline
             .steps
             .iter()

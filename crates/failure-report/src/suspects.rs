@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 /// What two or three accesses did to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
-    /// `mine` touched a block that `theirs` had freed.
+    /// `mine` touched a block that `theirs` freed, before or unordered.
     UseAfterFree,
     /// `mine` read what `theirs` had written.
     ReadFrom,

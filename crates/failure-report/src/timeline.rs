@@ -29,8 +29,10 @@ pub struct Timeline {
     pub steps: Vec<Step>,
     pub threads: usize,
     clocks: Clocks,
-    /// Steps with smaller numbers may have lost synchronisation between them.
+    /// Before this sequence number, shared accesses and synchronisation may be missing.
     complete_from: u64,
+    /// By thread: before this, accesses of the thread to private memory may be missing.
+    private_from: Vec<u64>,
 }
 
 impl Timeline {
@@ -40,19 +42,14 @@ impl Timeline {
             steps.extend(trace.entries.iter().map(|entry| Step { thread, entry: *entry }));
         }
         steps.sort_by_key(|step| step.entry.sequence);
-        let first_sync = |entries: &[Entry]| entries.iter().find(|entry| is_sync(entry)).map(|e| e.sequence);
-        let complete_from = traces
-            .threads
-            .iter()
-            .filter(|trace| trace.syncs_lost > 0)
-            .filter_map(|trace| first_sync(&trace.entries))
-            .max();
+        let complete_from = traces.threads.iter().map(|trace| trace.complete_from).max();
         let threads = traces.threads.len();
         Timeline {
             clocks: Clocks::new(&steps, threads),
             steps,
             threads,
             complete_from: complete_from.unwrap_or(0),
+            private_from: traces.threads.iter().map(|trace| trace.private_from).collect(),
         }
     }
 
@@ -75,18 +72,19 @@ impl Timeline {
         }
     }
 
+    /// Is nothing missing between a write and a later read of the same memory that could have written it, too?
+    pub fn is_certain(&self, write: usize, read: usize) -> bool {
+        let (write, read) = (&self.steps[write], &self.steps[read]);
+        let sequence = write.entry.sequence;
+        // Private memory changes hands once: only who reads it can have written it since.
+        let is_private = write.access().is_some_and(|access| access.private) && write.thread != read.thread;
+        sequence >= self.complete_from && !(is_private && sequence < self.private_from[read.thread as usize])
+    }
+
     /// The steps of `thread` before place `end`, the last one first.
     pub fn back_from(&self, thread: u32, end: usize) -> impl Iterator<Item = usize> + '_ {
         (0..end.min(self.steps.len()))
             .rev()
             .filter(move |at| self.steps[*at].thread == thread)
-    }
-}
-
-/// Does it stand in the ring of synchronisation?
-fn is_sync(entry: &Entry) -> bool {
-    match entry.what {
-        What::Access(access) => access.atomic,
-        _ => true,
     }
 }

@@ -12,10 +12,14 @@ pub struct Traces {
 pub struct ThreadTrace {
     /// In the order of their sequence numbers.
     pub entries: Vec<Entry>,
-    /// Accesses that were older than the trace could hold.
-    pub accesses_lost: u64,
-    /// The same for synchronisation operations and atomics.
-    pub syncs_lost: u64,
+    /// Accesses to memory that one thread used, older than the trace could hold.
+    pub private_lost: u64,
+    /// From this sequence number on none of those is missing.
+    pub private_from: u64,
+    /// The same for shared accesses, synchronisation and atomics.
+    pub shared_lost: u64,
+    /// From this sequence number on none of these is missing.
+    pub complete_from: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,8 @@ pub struct Access {
     pub atomic: bool,
     /// Begun and never finished.
     pub pending: bool,
+    /// The memory had not gone to and fro between threads by then.
+    pub private: bool,
     /// The first 8 bytes afterwards, if known.
     pub value: Option<u64>,
     /// The same before; atomics only.

@@ -165,6 +165,24 @@ fn a_freed_block_is_not_read_by_right() {
     let report = died(script, 2);
     assert_eq!(culprit(&report), (Pattern::UseAfterFree, 20, 12));
 
+    // In this replay the free came later, but nothing makes it.
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.write(1, 11, X + 8, 9);
+    script.read(2, 20, X + 8, 9);
+    script.step(1, 12, block(free));
+    assert_eq!(culprit(&died(script, 2)), (Pattern::UseAfterFree, 20, 12));
+
+    // A join does.
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.write(1, 11, X + 8, 9);
+    script.read(1, 20, X + 8, 9);
+    script.step(1, 0, What::Exit);
+    script.join(0, 1);
+    script.step(0, 12, block(free));
+    assert_eq!(died(script, 1).findings, []);
+
     // Allocated again, but what is read is from before.
     let mut script = Script::default();
     script.step(1, 10, block(allocate));
@@ -287,7 +305,8 @@ fn what_the_trace_has_lost_is_not_called_unordered() {
     script.read(2, 14, X, 5);
     script.sync(1, 0, Op::MutexLock, LOCK);
     let mut traces = script.traces();
-    traces.threads[1].syncs_lost = 3;
+    traces.threads[1].shared_lost = 3;
+    traces.threads[1].complete_from = 3;
     let report = explain(
         &traces,
         Ending::Signal {
@@ -296,6 +315,33 @@ fn what_the_trace_has_lost_is_not_called_unordered() {
         },
     );
     assert_eq!(report.races, []);
-    assert!(matches!(report.reads[0].writer, Writer::Step(_, Order::Unknown)));
-    assert_eq!(report.steps_lost, 3);
+    assert_eq!(report.reads[0].writer, Writer::Unknown);
+    assert_eq!(report.shared_lost, 3);
+}
+
+#[test]
+fn what_a_thread_may_have_written_itself_has_no_certain_writer() {
+    let private = |writes: bool| {
+        What::Access(Access {
+            address: X,
+            bytes: 8,
+            reads: !writes,
+            writes,
+            private: true,
+            value: Some(1),
+            ..Access::default()
+        })
+    };
+    for lost in [0, 2] {
+        let mut script = Script::default();
+        script.step(1, 10, private(true));
+        script.step(2, 20, private(false));
+        let mut traces = script.traces();
+        traces.threads[2].private_lost = lost;
+        traces.threads[2].private_from = lost;
+        let report = explain(&traces, Ending::Status { thread: 2, status: 1 });
+        assert_eq!(report.reads[0].writer == Writer::Unknown, lost > 0);
+        // The race is one, whatever came between.
+        assert_eq!(report.races.len(), 1);
+    }
 }

@@ -13,6 +13,7 @@ use run_model::SiteId;
 use runtime_abi::trace_file::FILE_PREFIX;
 use runtime_abi::trace_file::HEADER_BYTES;
 use runtime_abi::trace_file::MAGIC;
+use runtime_abi::trace_file::PRIVATE_RING;
 use runtime_abi::trace_file::RING_BYTES;
 use runtime_abi::trace_file::RING_ENTRIES;
 use runtime_abi::trace_file::RINGS;
@@ -68,12 +69,11 @@ fn decode(path: &Path, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Resul
         return Err(run_store::Error::io("write", path, why).into());
     }
     let mut trace = ThreadTrace::default();
-    let mut lost = [0; RINGS];
-    for (ring, lost) in lost.iter_mut().enumerate() {
+    for ring in 0..RINGS {
         let written = number(offset_of!(TraceHeader, written) + 8 * ring);
-        *lost = written.saturating_sub(RING_ENTRIES);
         let start = HEADER_BYTES as u64 + ring as u64 * RING_BYTES;
         let bytes = read(written.min(RING_ENTRIES) as usize * size_of::<TraceEntry>(), start)?;
+        let first = trace.entries.len();
         for (place, entry) in bytes.chunks_exact(size_of::<TraceEntry>()).enumerate() {
             let wrong = || {
                 corrupt(
@@ -84,10 +84,25 @@ fn decode(path: &Path, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Resul
             };
             trace.entries.push(decode_entry(entry).ok_or_else(wrong)?);
         }
+        let lost = written.saturating_sub(RING_ENTRIES);
+        let oldest = trace.entries[first..].iter().map(|entry| entry.sequence).min();
+        if ring == PRIVATE_RING {
+            trace.private_lost = lost;
+            trace.private_from = if lost > 0 { oldest.unwrap_or(u64::MAX) } else { 0 };
+            trace.entries[first..].iter_mut().for_each(set_private);
+        } else if lost > 0 {
+            trace.shared_lost += lost;
+            trace.complete_from = trace.complete_from.max(oldest.unwrap_or(u64::MAX));
+        }
     }
     trace.entries.sort_by_key(|entry| entry.sequence);
-    [trace.accesses_lost, trace.syncs_lost] = lost;
     Ok(trace)
+}
+
+fn set_private(entry: &mut Entry) {
+    if let What::Access(access) = &mut entry.what {
+        access.private = true;
+    }
 }
 
 fn decode_entry(bytes: &[u8]) -> Option<Entry> {
@@ -141,6 +156,7 @@ fn decode_access(address: u64, bytes: u16, value: u64, before: u64, flags: u8) -
         writes: has(access::WRITES),
         atomic: has(access::ATOMIC),
         pending: has(access::PENDING),
+        private: false,
         value: is_known.then_some(value),
         before: (is_known && has(access::ATOMIC)).then_some(before),
     }
@@ -190,6 +206,7 @@ mod tests {
             bytes: 4,
             reads: true,
             atomic: true,
+            private: true,
             value: Some(42),
             before: Some(41),
             ..Access::default()
@@ -201,7 +218,7 @@ mod tests {
             what: What::Access(access),
         };
         assert_eq!(trace.entries, [entry]);
-        assert_eq!((trace.accesses_lost, trace.syncs_lost), (0, 0));
+        assert_eq!((trace.private_lost, trace.shared_lost), (0, 0));
     }
 
     #[test]

@@ -283,10 +283,13 @@ pub mod schedule_file {
 /// The file `trace-N` that thread N writes in a traced replay, beside the schedule; all numbers little-endian.
 ///
 /// ```text
-/// TraceHeader, a page | ring of accesses | ring of synchronisation       each ring: TraceEntry × RING_ENTRIES
+/// TraceHeader, a page | ring of private accesses | ring of shared accesses | ring of synchronisation
+///                                                                        each ring: TraceEntry × RING_ENTRIES
 /// ```
 ///
-/// Entry number i of a ring stands in place i modulo `RING_ENTRIES`; the header says how many there were.
+/// Entry number i of a ring stands in place i modulo `RING_ENTRIES`; the header says how many there were. An access is
+/// shared if its cell goes to and fro between threads and is written: what one thread does with memory of its own does not
+/// push out what threads do to each other.
 pub mod trace_file {
     use core::sync::atomic::AtomicU32;
     use core::sync::atomic::AtomicU64;
@@ -296,15 +299,17 @@ pub mod trace_file {
     /// Followed by the thread's index.
     pub const FILE_PREFIX: &str = "trace-";
     pub const HEADER_BYTES: usize = 4096;
-    pub const RING_ENTRIES: u64 = 1 << 19;
+    /// 3 rings × 393,216 entries × 48 bytes: 54 MiB of each thread at most.
+    pub const RING_ENTRIES: u64 = 3 << 17;
     pub const RING_BYTES: u64 = RING_ENTRIES * size_of::<TraceEntry>() as u64;
-    pub const RINGS: usize = 2;
+    pub const RINGS: usize = 3;
+    pub const PRIVATE_RING: usize = 0;
     pub const FILE_BYTES: u64 = HEADER_BYTES as u64 + RINGS as u64 * RING_BYTES;
 
     #[repr(C)]
     pub struct TraceHeader {
         pub magic: AtomicU64,
-        /// Entries written into each ring: accesses, synchronisation.
+        /// Entries written into each ring.
         pub written: [AtomicU64; RINGS],
         /// Why nothing more could be written; 0: nothing is missing.
         pub errno: AtomicU32,

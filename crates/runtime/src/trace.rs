@@ -1,10 +1,11 @@
 //! A traced replay: every thread writes down each access and each synchronisation operation, for `refrain explain`.
 //!
-//! Each thread has a file of its own, mapped, with a ring for accesses and one for synchronisation (atomics belong to
-//! both worlds and stand in the second). Entries are numbered over all threads by one counter, taken between the gate and
+//! Each thread has a file of its own, mapped, with a ring for accesses to memory of its own, one for accesses to memory that
+//! threads share, and one for synchronisation (atomics belong to both worlds and stand in the last). Entries are numbered over all threads by one counter, taken between the gate and
 //! the access: conflicting accesses are kept in order by the gates, so their numbers are in that order, too. Nothing here
 //! is an event, so a traced replay has the events of any other.
 use crate::access::Reach;
+use crate::access::cell_word;
 use crate::control;
 use crate::control::Mode;
 use crate::interpose;
@@ -18,11 +19,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use run_model::Kind;
 use run_model::Op;
+use runtime_abi::REGIONS;
 use runtime_abi::RUNTIME_REGION;
 use runtime_abi::trace_file::FILE_BYTES;
 use runtime_abi::trace_file::FILE_PREFIX;
 use runtime_abi::trace_file::HEADER_BYTES;
 use runtime_abi::trace_file::MAGIC;
+use runtime_abi::trace_file::PRIVATE_RING;
 use runtime_abi::trace_file::RING_BYTES;
 use runtime_abi::trace_file::RING_ENTRIES;
 use runtime_abi::trace_file::RINGS;
@@ -51,9 +54,20 @@ pub enum Atomic {
 
 #[derive(Clone, Copy)]
 enum Ring {
-    Accesses = 0,
-    Synchronisation = 1,
+    Private = 0,
+    Shared = 1,
+    Synchronisation = 2,
 }
+const _: () = assert!(Ring::Synchronisation as usize + 1 == RINGS && Ring::Private as usize == PRIVATE_RING);
+
+// What is known of a cell, in its shadow word, which replay does not need: one more than the index of its last user, how
+// often the user changed (up to two), and whether it was written after the first change.
+const USER: u64 = 0xffff;
+const CHANGED_ONCE: u64 = 1 << 16;
+const CHANGED_TWICE: u64 = 1 << 17;
+const WRITTEN: u64 = 1 << 18;
+/// Memory that is handed over once, from who makes it to who uses it, is not shared, nor what all only read.
+const SHARED: u64 = CHANGED_TWICE | WRITTEN;
 
 /// Is this a traced replay?
 #[inline]
@@ -148,6 +162,13 @@ fn in_file<R>(index: u32, action: impl FnOnce(i32) -> Result<R, i32>) -> Result<
     result
 }
 
+/// Does the shadow have a word for this address? A bad pointer may lead anywhere.
+fn has_shadow(address: u64) -> bool {
+    REGIONS
+        .iter()
+        .any(|(start, bytes)| (*start..start + bytes).contains(&address))
+}
+
 /// Up to 8 bytes of the program's memory, as a little-endian number.
 ///
 /// # Safety
@@ -160,6 +181,39 @@ unsafe fn value_at(address: u64, bytes: u64) -> u64 {
 }
 
 impl Local {
+    /// The ring for an access: what counts is its first cell.
+    fn ring_of(&self, address: u64, reach: Reach) -> Ring {
+        if !has_shadow(address) {
+            return Ring::Private;
+        }
+        let me = self.index as u64 + 1;
+        let next = |state: u64| {
+            let changes = state & (CHANGED_ONCE | CHANGED_TWICE);
+            let changes = match changes {
+                _ if state == 0 || state & USER == me => changes,
+                0 => CHANGED_ONCE,
+                _ => CHANGED_TWICE,
+            };
+            let written = if reach.writes() && changes != 0 {
+                WRITTEN
+            } else {
+                state & WRITTEN
+            };
+            me | changes | written
+        };
+        // Relaxed: it only decides how long an entry is kept.
+        let word = cell_word(address);
+        let old = word.load(Relaxed);
+        if next(old) != old {
+            _ = word.fetch_update(Relaxed, Relaxed, |state| Some(next(state)));
+        }
+        if next(old) & SHARED == SHARED {
+            Ring::Shared
+        } else {
+            Ring::Private
+        }
+    }
+
     fn entry(&self, what: u8, detail: u8, address: u64) -> TraceEntry {
         TraceEntry {
             // Relaxed: one counter has one order, and what happens before is counted before.
@@ -186,7 +240,7 @@ impl Local {
         let writes = if reach.writes() { access::WRITES } else { 0 };
         let (ring, flag) = match atomic {
             Atomic::Yes => (Ring::Synchronisation, access::ATOMIC),
-            Atomic::No => (Ring::Accesses, 0),
+            Atomic::No => (self.ring_of(address, reach), 0),
         };
         let value = if self.trace.values { 0 } else { access::NO_VALUE };
         let flags = reads | writes | flag | value;

@@ -54,7 +54,8 @@ fn report_json(report: &Report, names: &Names<'_>) -> Value {
             "times": race.times,
         })).collect::<Vec<_>>(),
         "steps": report.steps,
-        "steps_lost": report.steps_lost,
+        "private_lost": report.private_lost,
+        "shared_lost": report.shared_lost,
     })
 }
 

@@ -91,7 +91,7 @@ pub fn deed(step: &Step) -> String {
                 _ => format!("{verb} {} bytes", access.bytes),
             }
         }
-        What::Free { .. } => "frees it, just after what it does".to_owned(),
+        What::Free { .. } => "frees it, just after what it did".to_owned(),
         What::Sync { op, .. } | What::Stopped { op, .. } => operation(*op).to_owned(),
         What::Fatal { .. } => "dies".to_owned(),
         _ => "is".to_owned(),
@@ -134,7 +134,7 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
     };
     match finding.pattern {
         Pattern::UseAfterFree => {
-            format!("T{mine} used {variable} at {here} after T{theirs} had freed it, just after {there}; {unordered}")
+            format!("T{mine} used {variable} at {here}, which T{theirs} freed just after {there}; {unordered}")
         }
         Pattern::ReadFrom => {
             format!("T{mine} read {variable} at {here} after T{theirs} wrote it at {there}; {unordered}")

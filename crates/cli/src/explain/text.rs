@@ -180,11 +180,11 @@ impl Page<'_> {
     }
 
     fn notes(&mut self, report: &Report) -> io::Result<()> {
-        if report.steps_lost > 0 {
+        let (private, shared) = (report.private_lost, report.shared_lost);
+        if private + shared > 0 {
             writeln!(
                 self.out,
-                "note: the trace holds the last {} steps; {} older ones are not part of this",
-                report.steps, report.steps_lost
+                "note: the trace is bounded: {private} older accesses to memory that one thread used, and {shared} other steps, are missing"
             )?;
         }
         if report.uses_openmp {
