@@ -14,6 +14,7 @@ use crate::record::spelling;
 use crate::replay::print_divergence;
 use run_store::Store;
 use sentences::Names;
+use std::env;
 
 pub fn explain(arguments: &ExplainArguments) -> Ended {
     let store = Store::from_environment()?;
@@ -27,6 +28,7 @@ pub fn explain(arguments: &ExplainArguments) -> Ended {
     let names = Names {
         sites: &explained.loaded.sites,
         symbols: &explained.symbols,
+        directory: env::current_dir().unwrap_or_default(),
     };
     if arguments.json {
         print_json(&json::explained(&explained, &names))?;

@@ -13,11 +13,15 @@ use replayer::Place;
 use replayer::SiteBook;
 use replayer::Symbols;
 use run_model::Op;
+use std::path::Path;
+use std::path::PathBuf;
 
 /// Where names of places and variables come from.
 pub struct Names<'a> {
     pub sites: &'a SiteBook,
     pub symbols: &'a Symbols,
+    /// Files below it are shown relative to it.
+    pub directory: PathBuf,
 }
 
 impl Names<'_> {
@@ -29,6 +33,8 @@ impl Names<'_> {
     pub fn line(&self, step: &Step) -> String {
         let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
         match self.place(step) {
+            // As in `whole_place`.
+            Some(place) if place.column == 0 => format!("{}, in {}", name(&place.file), place.function),
             Some(place) => format!("{}:{}", name(&place.file), place.line),
             None => "an unknown place".to_owned(),
         }
@@ -36,14 +42,25 @@ impl Names<'_> {
 
     /// `file:line:column in function`.
     pub fn whole_place(&self, step: &Step) -> String {
-        match self.place(step) {
+        let Some(Place {
+            file,
+            line,
+            column,
+            function,
+            ..
+        }) = self.place(step)
+        else {
+            return "an unknown place".to_owned();
+        };
+        let file = Path::new(&file)
+            .strip_prefix(&self.directory)
+            .unwrap_or(Path::new(&file))
+            .display();
+        match column {
             // Code that the compiler made from several lines has the line of its function, and no column.
-            Some(place) if place.column == 0 => {
-                format!("{}:{}, somewhere in {}", place.file, place.line, place.function)
-            }
-            Some(place) if place.function.is_empty() => format!("{}:{}:{}", place.file, place.line, place.column),
-            Some(place) => format!("{}:{}:{} in {}", place.file, place.line, place.column, place.function),
-            None => "an unknown place".to_owned(),
+            0 => format!("{file}:{line}, somewhere in {function}"),
+            _ if function.is_empty() => format!("{file}:{line}:{column}"),
+            _ => format!("{file}:{line}:{column} in {function}"),
         }
     }
 
