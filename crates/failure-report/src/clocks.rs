@@ -79,6 +79,8 @@ struct Walk {
     /// The mutex that a waiting thread gave up.
     given_up: BTreeMap<u32, u64>,
     writing: BTreeMap<(u32, u64), ()>,
+    /// Who took each lock last: if it dies holding it, its end is the release.
+    owners: BTreeMap<u64, u32>,
 }
 
 impl Walk {
@@ -94,6 +96,7 @@ impl Walk {
             started: BTreeMap::new(),
             given_up: BTreeMap::new(),
             writing: BTreeMap::new(),
+            owners: BTreeMap::new(),
         }
     }
 
@@ -164,6 +167,11 @@ impl Walk {
                     return false;
                 }
                 self.learn_object(index, object);
+                let former = self.owners.insert(object, thread);
+                if let Some(dead) = former.filter(|_| value == OWNER_DEAD) {
+                    let clock = self.clocks[dead as usize].clone();
+                    self.learn(index, &clock);
+                }
                 if takes_to_write(op) {
                     let readers = self.objects.get(&object).map(|object| object.by_readers.clone());
                     self.learn(index, &readers.unwrap_or_default());
@@ -297,9 +305,11 @@ pub fn gives_back(op: Op) -> bool {
     matches!(op, MutexUnlock | SpinUnlock | StreamUnlock | RwUnlock | CondRelease)
 }
 
-/// 130 is EOWNERDEAD: the lock is held, though its former owner died.
+/// EOWNERDEAD: the lock is held, though its former owner died.
+const OWNER_DEAD: i64 = 130;
+
 pub fn has_succeeded(value: i64) -> bool {
-    value == 0 || value == 130
+    value == 0 || value == OWNER_DEAD
 }
 
 /// An atomic operation that left things as they were (a compare-exchange that failed, usually) is a read.

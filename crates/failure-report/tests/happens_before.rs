@@ -182,3 +182,24 @@ fn a_wait_is_after_the_signal_and_after_the_mutex() {
         Order::Unordered
     );
 }
+
+#[test]
+fn a_dead_owner_is_before_who_takes_the_lock_next() {
+    const MUTEX: u64 = 0x100;
+    const OWNER_DEAD: i64 = 130;
+    let take = |value: i64| What::Sync {
+        op: Op::MutexLock,
+        object: MUTEX,
+        value,
+        other: None,
+    };
+    for (value, expected) in [(OWNER_DEAD, Order::Synchronised), (0, Order::Unordered)] {
+        let mut script = Script::default();
+        script.step(0, 0, take(0));
+        let written = script.write(0, 0, 8, 1) as usize - 1;
+        script.step(1, 0, take(value));
+        let read = script.read(1, 0, 8, 1) as usize - 1;
+        let timeline = Timeline::new(&script.traces());
+        assert_eq!(timeline.order(written, read), expected);
+    }
+}
