@@ -98,6 +98,8 @@ fn decode(path: &Path, read: impl Fn(&mut [u8], u64) -> io::Result<()>) -> Resul
         }
     }
     trace.entries.sort_by_key(|entry| entry.sequence);
+    // A read that took an equal one's place may still stand in its own.
+    trace.entries.dedup_by_key(|entry| entry.sequence);
     Ok(trace)
 }
 

@@ -43,6 +43,9 @@ const _: () = assert!(FILE_BYTES <= TRACE_SPACING);
 const STEP_ENTRIES: u64 = 1 << 13;
 const _: () = assert!(RING_ENTRIES.is_multiple_of(STEP_ENTRIES));
 
+/// Reads of a loop that spins, at most.
+const FOLDED_WITHIN: u64 = 16;
+
 /// The next number over all threads.
 static SEQUENCE: AtomicU64 = AtomicU64::new(1);
 
@@ -81,6 +84,8 @@ pub struct Trace {
     written: [u64; RINGS],
     /// Entries of each ring that the file has room for.
     room: [u64; RINGS],
+    /// How many of the last entries of each ring are reads with nothing but reads since.
+    reads: [u64; RINGS],
     /// May the memory of an access be looked at?
     pub values: bool,
 }
@@ -91,6 +96,7 @@ impl Trace {
             base: 0,
             written: [0; RINGS],
             room: [0; RINGS],
+            reads: [0; RINGS],
             values: true,
         }
     }
@@ -123,14 +129,55 @@ impl Trace {
         if self.base == 0 || (number >= self.room[ring] && number < RING_ENTRIES && !self.make_room(index, ring)) {
             return None;
         }
-        let start = self.base + HEADER_BYTES as u64 + ring as u64 * RING_BYTES;
-        let place = (start + number % RING_ENTRIES * size_of::<TraceEntry>() as u64) as *mut TraceEntry;
+        self.count_reads(ring, &entry);
+        let place = self.place(ring, number);
         // SAFETY: within the ring, where there is room; only this thread writes here.
         unsafe { place.write(entry) };
-        self.written[ring] = number + 1;
-        // Release: the entry is whole before it counts, for the tool that reads the file.
-        self.header().written[ring].store(number + 1, Release);
+        self.publish(ring, number + 1);
         Some(place)
+    }
+
+    fn publish(&mut self, ring: usize, written: u64) {
+        self.written[ring] = written;
+        // Release: the entry is whole before it counts, for the tool that reads the file.
+        self.header().written[ring].store(written, Release);
+    }
+
+    fn place(&self, ring: usize, number: u64) -> *mut TraceEntry {
+        let start = self.base + HEADER_BYTES as u64 + ring as u64 * RING_BYTES;
+        (start + number % RING_ENTRIES * size_of::<TraceEntry>() as u64) as *mut TraceEntry
+    }
+
+    fn count_reads(&mut self, ring: usize, entry: &TraceEntry) {
+        if entry.what != what::ACCESS || entry.detail & access::WRITES != 0 {
+            self.reads = [0; RINGS];
+            return;
+        }
+        // Atomic reads order what comes after them, so not even reads may come between those that are folded.
+        if ring != Ring::Synchronisation as usize {
+            self.reads[Ring::Synchronisation as usize] = 0;
+        }
+        self.reads[ring] += 1;
+    }
+
+    /// A thread that spins reads the same again and again, and would push out all that matters. Of equal reads in a row
+    /// the first and the last are kept: if `entry`, the ring's newest, is the third, it takes the second one's place.
+    fn fold(&mut self, ring: Ring, entry: &TraceEntry) {
+        let (ring, newest) = (ring as usize, self.written[ring as usize] - 1);
+        let window = self.reads[ring].saturating_sub(1).min(FOLDED_WITHIN).min(newest);
+        let is_equal = |number: &u64| {
+            // SAFETY: an entry that this thread wrote, within the ring.
+            let other = unsafe { &*self.place(ring, *number) };
+            (other.site, other.address, other.value, other.detail)
+                == (entry.site, entry.address, entry.value, entry.detail)
+        };
+        let mut equal = (newest - window..newest).rev().filter(is_equal);
+        if let (Some(second), Some(_)) = (equal.next(), equal.next()) {
+            // SAFETY: as above.
+            unsafe { self.place(ring, second).write(*entry) };
+            self.reads[ring] -= 1;
+            self.publish(ring, newest);
+        }
     }
 
     #[cold]
@@ -261,6 +308,9 @@ impl Local {
         if let Some(place) = place {
             // SAFETY: where `append` wrote the entry; this thread has written none since.
             unsafe { place.write(entry) };
+            if !reach.writes() {
+                self.trace.fold(ring, &entry);
+            }
         }
         result
     }
