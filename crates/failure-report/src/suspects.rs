@@ -57,6 +57,8 @@ const TOO_EARLY: i64 = 3;
 /// A read of what the thread had read before.
 const STALE: i64 = 8;
 const ELSEWHERE: i64 = 6;
+/// The write that overwrote another is the one that was read.
+const DIRECT: i64 = -2;
 const OVERWRITTEN: i64 = 40;
 /// A write that changed nothing explains little.
 const SILENT: i64 = 30;
@@ -242,6 +244,7 @@ impl Search<'_> {
     /// What happened to the same bytes before: the last update that was lost, and the last two unordered writes.
     fn try_history(&mut self, before: &[usize], score: i64, depth: u32) {
         let timeline = self.timeline;
+        let last_write = before.iter().rposition(|b| self.writes(*b));
         for (i, write) in before.iter().enumerate().rev() {
             if !self.writes(*write) {
                 continue;
@@ -260,7 +263,8 @@ impl Search<'_> {
                 .any(|b| timeline.step(*b).thread == me && reads(*b));
             if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && !read_between) {
                 let (mine, again) = (before[mine], Some(*write));
-                self.note(score + ELSEWHERE, depth, Pattern::LostUpdate, mine, other, again);
+                let farther = if Some(i) == last_write { DIRECT } else { ELSEWHERE };
+                self.note(score + farther, depth, Pattern::LostUpdate, mine, other, again);
                 return;
             }
         }

@@ -345,3 +345,16 @@ fn what_a_thread_may_have_written_itself_has_no_certain_writer() {
         assert_eq!(report.races.len(), 1);
     }
 }
+
+#[test]
+fn who_spins_on_a_lost_update_learns_of_the_update() {
+    let mut script = Script::default();
+    script.read(1, 16, X, 0);
+    script.read(2, 16, X, 0);
+    script.write(2, 17, X, 2);
+    script.write(1, 18, X, 1);
+    script.read(2, 20, X, 1);
+    script.read(2, 20, X, 1);
+    let report = explain(&script.traces(), Ending::Stopped);
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 16, 17));
+}
