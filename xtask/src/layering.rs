@@ -5,7 +5,7 @@ use crate::command::Run;
 use serde_json::Value;
 
 /// Our crates that each of our crates may use, and whether it may use anything from outside.
-const ALLOWED: [(&str, &[&str], Outside); 12] = [
+const ALLOWED: [(&str, &[&str], Outside); 13] = [
     // Core: values in, values out.
     ("run-model", &[], Outside::Nothing),
     ("runtime-abi", &[], Outside::Nothing),
@@ -13,6 +13,7 @@ const ALLOWED: [(&str, &[&str], Outside); 12] = [
     ("constraint-solver", &["run-model"], Outside::Nothing),
     // The judge never sees the solver it judges.
     ("schedule-checker", &["run-model"], Outside::Nothing),
+    ("failure-report", &["run-model"], Outside::Nothing),
     // Edge: touches the world.
     ("instrumentor", &["run-model", "runtime-abi"], Outside::Anything),
     (
@@ -31,12 +32,20 @@ const ALLOWED: [(&str, &[&str], Outside); 12] = [
             "schedule-checker",
             "instrumentor",
             "run-store",
+            "failure-report",
         ],
         Outside::Anything,
     ),
     (
         "cli",
-        &["run-model", "log-format", "instrumentor", "run-store", "replayer"],
+        &[
+            "run-model",
+            "log-format",
+            "instrumentor",
+            "run-store",
+            "replayer",
+            "failure-report",
+        ],
         Outside::Anything,
     ),
     // Tests only.

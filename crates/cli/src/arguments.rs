@@ -17,6 +17,7 @@ Examples:
   refrain replay bank-3 --times 100               a certain run, a hundred times
   refrain pack bank-3                             one file with all it takes to replay it elsewhere
   refrain replay --gdb --goto-failure             the latest run in gdb, just before it fails
+  refrain explain bank-3                          why it failed, in source lines
 
 Runs live in $REFRAIN_DIR, else $XDG_DATA_HOME/refrain, else ~/.local/share/refrain.";
 
@@ -44,6 +45,7 @@ pub enum Command {
     },
     Record(RecordArguments),
     Replay(ReplayArguments),
+    Explain(ExplainArguments),
     Ls(ListArguments),
     Info(InfoArguments),
     Dump(DumpArguments),
@@ -160,6 +162,29 @@ pub struct ReplayArguments {
     /// Delay threads at random gates, which must not change anything; for testing refrain itself
     #[arg(long, value_name = "SEED", hide = true, default_value_t = 0)]
     pub jitter: u64,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+The run is replayed once, slowly, and every access is written down. Shown are the two accesses nearest to the failure that
+nothing in the program orders, what the failing thread read last and who wrote it, and all other such pairs. Of a hang:
+where each thread stands, what it waits for, and who holds it.
+
+Exit status: 0 explained, 1 the replay diverged, 2 wrong usage, 3 the run cannot be read.
+
+Examples:
+  refrain record --chaos --until-failure ./bank && refrain ls
+  refrain explain bank-3
+  refrain explain bank-3 --json | jq .conclusion";
+
+/// Say in source lines why a run failed: what was read, who wrote it, what was unordered
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArguments {
+    /// A run's name or directory; the latest run if absent
+    pub run: Option<OsString>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// List the runs

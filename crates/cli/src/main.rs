@@ -9,6 +9,7 @@ mod arguments;
 mod compiler;
 mod debug;
 mod dump;
+mod explain;
 mod output;
 mod pack;
 mod record;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Cc { .. } | Command::Cxx { .. } => unreachable!("compiler commands were handled before parsing"),
         Command::Record(arguments) => record::record(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
         Command::Ls(arguments) => runs::list(&arguments),
         Command::Info(arguments) => runs::info(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),

@@ -115,6 +115,10 @@ pub enum Error {
         run: PathBuf,
         why: String,
     },
+    NotTraced {
+        file: PathBuf,
+        source: io::Error,
+    },
 }
 
 impl Error {
@@ -293,6 +297,12 @@ impl fmt::Display for Error {
             Error::Unsolvable { run, why } => {
                 write!(f, "no schedule explains the logs of {}: {why}", run.display())
             }
+            Error::NotTraced { file, source } => write!(
+                f,
+                "cannot write the trace {}: {}; traces go to the temporary directory: set TMPDIR to one that has more room",
+                file.display(),
+                plain(source)
+            ),
             Error::Rejected { run, why } => write!(
                 f,
                 "the schedule computed for {} does not explain its logs: {why}; this is a bug in refrain",

@@ -15,8 +15,8 @@ use serde::Serialize;
 use std::fs;
 use std::fs::OpenOptions;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -99,6 +99,12 @@ impl Plan {
                 _temporary: None,
             });
         }
+        Plan::in_temporary_directory(loaded, schedule)
+    }
+
+    /// The same schedule in a directory that goes away with the plan: for a replay that leaves files beside it.
+    pub fn in_temporary_directory(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
+        let bytes = log_format::schedule::encode(&schedule);
         let temporary = Temporary::create()?;
         write_whole(&temporary.path.join(schedule_file::FILE_NAME), &bytes)?;
         // The runtime looks for the inputs beside the schedule.

@@ -97,6 +97,7 @@ impl Recording {
             scope: self.scope,
             chaos_seed: chaos_seed.unwrap_or(0),
             log_bytes_max: self.log_bytes_max.unwrap_or(0),
+            trace: false,
             run_directory: run.path(),
             call_sites,
             pid: 0,

@@ -9,9 +9,11 @@ use crate::plan::Plan;
 use crate::record::Show;
 use crate::stage::Stage;
 use crate::supervise;
+use crate::supervise::Observed;
 use crate::supervise::Watch;
 use crate::verify;
 use crate::verify::Check;
+use run_model::Schedule;
 use run_store::RunDirectory;
 use serde::Serialize;
 use std::time::Duration;
@@ -58,6 +60,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
         jitter_seed: options.jitter_seed,
+        trace: false,
     };
     let mut identical = 0;
     let mut elapsed = Duration::ZERO;
@@ -79,23 +82,11 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
             show,
         )?;
         elapsed += observed.duration;
-        let checks = verify::verify(&loaded, &plan.schedule, &observed);
-        let verdict = if checks.iter().all(|check| check.passed) {
-            identical += 1;
-            Verdict {
-                identical: true,
-                checks,
-                divergence: None,
-            }
-        } else {
+        let verdict = judge(&loaded, &plan.schedule, &observed, &options.run_name);
+        identical += u64::from(verdict.identical);
+        if !verdict.identical {
             moved = moved.or_else(|| libraries::first_moved(&loaded.run, &observed.maps));
-            let divergence = divergence::explain(&loaded, &plan.schedule, &observed, &checks, &options.run_name);
-            Verdict {
-                identical: false,
-                checks,
-                divergence: Some(divergence),
-            }
-        };
+        }
         if kept.as_ref().is_none_or(|kept| kept.identical) {
             kept = Some(verdict);
         }
@@ -136,7 +127,19 @@ pub fn load_replayable(run: RunDirectory) -> Result<(LoadedRun, Option<Stage>)> 
     Ok((loaded, stage))
 }
 
-fn default_patience(loaded: &LoadedRun) -> Duration {
+/// Was it the same run, and if not, where did it differ?
+pub fn judge(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, run_name: &str) -> Verdict {
+    let checks = verify::verify(loaded, schedule, observed);
+    let identical = checks.iter().all(|check| check.passed);
+    let divergence = (!identical).then(|| divergence::explain(loaded, schedule, observed, &checks, run_name));
+    Verdict {
+        identical,
+        checks,
+        divergence,
+    }
+}
+
+pub fn default_patience(loaded: &LoadedRun) -> Duration {
     let recorded = loaded.meta.ending.as_ref().map_or(0, |ending| ending.duration_ms);
     Duration::from_millis(recorded.saturating_mul(3)).max(Duration::from_secs(10))
 }

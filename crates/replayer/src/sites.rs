@@ -91,10 +91,11 @@ impl SiteBook {
 }
 
 /// C++ names as people write them.
-fn demangled(name: &str) -> String {
-    let symbol = cpp_demangle::Symbol::new(name);
+pub fn demangled(name: &str) -> String {
+    // `a` is a name of C's, and also how a mangled name spells a type.
+    let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok());
     symbol
-        .ok()
+        .flatten()
         .and_then(|symbol| symbol.demangle().ok())
         .unwrap_or_else(|| name.to_owned())
 }
@@ -125,6 +126,7 @@ mod tests {
             "bank::transfer(bank::Account*, long)"
         );
         assert_eq!(demangled("main"), "main");
+        assert_eq!(demangled("a"), "a");
         assert_eq!(demangled("_Znonsense"), "_Znonsense");
         assert_eq!(demangled(""), "");
     }

@@ -36,6 +36,8 @@ pub struct Watch {
     pub patience: Duration,
     /// 0: none. Otherwise the runtime delays threads at their gates, which must not change anything.
     pub jitter_seed: u64,
+    /// Every thread writes down what it does, beside the schedule.
+    pub trace: bool,
 }
 
 /// How a replay came to its end.
@@ -121,16 +123,20 @@ fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) 
         ended_in: loaded.ended_in,
         call_sites: &loaded.call_sites,
         pid: loaded.pid,
+        jitter_seed: watch.jitter_seed,
+        trace: watch.trace,
     };
-    set_up(file, &setting, schedule_directory, watch.jitter_seed)
+    set_up(file, &setting, schedule_directory)
 }
 
-/// What a replay has from its recording, apart from schedule and inputs.
+/// What a replay has from its recording, apart from schedule and inputs, and how it is to be run.
 pub struct Setting<'a> {
     pub scope: Scope,
     pub ended_in: Option<(u32, u32)>,
     pub call_sites: &'a [u8],
     pub pid: u32,
+    pub jitter_seed: u64,
+    pub trace: bool,
 }
 
 /// What messages call it.
@@ -142,17 +148,13 @@ pub fn anonymous_control() -> Result<File> {
 }
 
 /// Makes `file` the control memory of a replay that is about to start, whatever it held before.
-pub fn set_up(
-    file: File,
-    setting: &Setting<'_>,
-    schedule_directory: &Path,
-    jitter_seed: u64,
-) -> Result<ControlFile> {
+pub fn set_up(file: File, setting: &Setting<'_>, schedule_directory: &Path) -> Result<ControlFile> {
     let setup = ControlSetup {
         mode: Mode::Replay,
         scope: setting.scope,
-        chaos_seed: jitter_seed,
+        chaos_seed: setting.jitter_seed,
         log_bytes_max: 0,
+        trace: setting.trace,
         run_directory: schedule_directory,
         call_sites: setting.call_sites,
         pid: setting.pid,

@@ -52,6 +52,8 @@ pub struct ControlSetup<'a> {
     pub chaos_seed: u64,
     /// 0: no limit.
     pub log_bytes_max: u64,
+    /// Replay: every thread writes down what it does, beside the schedule.
+    pub trace: bool,
     /// Absolute. Where logs are created (record), or the schedule and the inputs are (replay).
     pub run_directory: &'a Path,
     /// Where the program's libc enters the kernel: a `runtime_abi::call_sites::Table`, or as much of it as is used; empty
@@ -278,6 +280,7 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
         &setup.log_bytes_max.to_le_bytes(),
     );
     put(offset_of!(ControlHeader, pid), &setup.pid.to_le_bytes());
+    put(offset_of!(ControlHeader, trace), &u32::from(setup.trace).to_le_bytes());
     put(offset_of!(ControlHeader, run_directory), directory);
     Ok(bytes)
 }

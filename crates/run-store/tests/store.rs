@@ -102,6 +102,7 @@ fn setup(run_directory: &Path) -> ControlSetup<'_> {
         log_bytes_max: 9,
         call_sites: &[],
         pid: 0,
+        trace: false,
         run_directory,
     }
 }

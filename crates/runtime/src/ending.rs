@@ -73,12 +73,14 @@ pub fn watch() {
 }
 
 /// A fatal signal: note it (recording) or let the others catch up (replaying), then die of it as without us.
-pub extern "C" fn on_fatal(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
+pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     if control::mode() != Mode::Off
         && let Some(local) = Local::current()
     {
         // What we do from here on is none of the program's.
         local.calls_pass = true;
+        // SAFETY: the kernel passes what it knows about the signal.
+        local.trace_fatal(signal, unsafe { (*info).si_addr() } as u64);
         note_end(local, signal as u32);
         wait_for_others();
         debugger::before_death();
@@ -141,7 +143,8 @@ fn wait_for_others() {
     }
     let Some(local) = Local::current() else { return };
     let mut waited = 0;
-    while waited < PATIENCE_NS && !crate::replay::others_are_done(local.index) {
+    // A traced replay is slow; whether it moves at all, the tool sees.
+    while (waited < PATIENCE_NS || crate::trace::is_on()) && !crate::replay::others_are_done(local.index) {
         if control::has_diverged() {
             crate::replay::sleep_forever();
         }

@@ -50,7 +50,9 @@ impl Local {
                     op,
                     object,
                 });
-                Turn::Replay(gate.map_or(0, |gate| gate.value))
+                let value = gate.map_or(0, |gate| gate.value);
+                self.trace_sync(op, object, value);
+                Turn::Replay(value)
             }
             _ => {
                 self.at_change_point();

@@ -32,3 +32,4 @@ mod replay;
 mod sites;
 mod startup;
 mod sys;
+mod trace;

@@ -16,6 +16,7 @@ use crate::log::LogWriter;
 use crate::replay;
 use crate::replay::Cursor;
 use crate::sys;
+use crate::trace::Trace;
 use core::arch::asm;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
@@ -92,6 +93,7 @@ pub struct Local {
     /// Replay: this thread's id in the recording, if it has asked for it.
     pub recorded_tid: usize,
     pub cursor: Cursor,
+    pub trace: Trace,
     /// Replay: how long to spin at a gate before sleeping.
     pub spins: u32,
     pub chaos: Chaos,
@@ -160,6 +162,7 @@ impl Local {
                 calls_pass: false,
                 recorded_tid: 0,
                 cursor: Cursor::new(),
+                trace: Trace::new(),
                 spins: replay::SPINS_AT_FIRST,
                 chaos: Chaos::new(index),
                 heap: ThreadHeap::new(index),
@@ -195,6 +198,7 @@ impl Local {
             }
             Mode::Replay => {
                 slot.exclusive.store(0, Relaxed);
+                local.trace.open(local.index);
                 local.cursor.open(local.index, slot);
                 local.recorded_inputs.open(local.index);
             }

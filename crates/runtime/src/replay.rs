@@ -8,6 +8,7 @@ use crate::debugger;
 use crate::local::Local;
 use crate::real;
 use crate::sys;
+use crate::trace;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -176,6 +177,10 @@ impl Cursor {
 
     /// The fast path runs up to the next gate, and never past the end of the recording.
     fn arm(&self, slot: &ThreadSlot) {
+        // Traced: every check of compiled code fails, so that the runtime sees every access.
+        if trace::is_on() {
+            return slot.gate.store(0, Relaxed);
+        }
         let next = self.gates.first().map_or(u64::MAX, |gate| gate.event);
         slot.gate.store(next.min(self.events).min(self.failure), Relaxed);
     }
@@ -196,6 +201,7 @@ impl Local {
             let what = doing.kind as u32 | (doing.op as u32) << 8;
             self.slot.stopped_at.store(what, Relaxed);
             self.slot.stopped_object.store(doing.object, Relaxed);
+            self.trace_stop(doing);
             self.stop_here();
         }
         // A sleeper may have lowered the gate.
@@ -248,6 +254,9 @@ impl Local {
 
     /// May a loop of so many events run without checks? Records for its first event are of cells it held throughout.
     pub fn pass_loop(&mut self, events: u64) -> bool {
+        if trace::is_on() {
+            return false;
+        }
         let event = self.event();
         let last = event.saturating_add(events);
         let beyond = self

@@ -71,6 +71,7 @@ fn inspect(sandbox: &Sandbox, run: &str) -> Checked {
         &["info", "--json"],
         &["dump", "--limit", "3"],
         &["solve"],
+        &["explain"],
     ] {
         let ended = sandbox.run(&sandbox.refrain(command).arg(run).within(LIMIT))?;
         require((0..=3).contains(&ended.status), || {

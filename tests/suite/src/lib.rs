@@ -21,6 +21,7 @@ pub mod command;
 pub mod compiler;
 pub mod coverage;
 pub mod debugger;
+pub mod explain;
 pub mod guest;
 pub mod interrupted;
 pub mod load;

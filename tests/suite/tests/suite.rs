@@ -7,6 +7,7 @@ use refrain_suite::canary;
 use refrain_suite::compiler;
 use refrain_suite::coverage;
 use refrain_suite::debugger;
+use refrain_suite::explain;
 use refrain_suite::interrupted;
 use refrain_suite::packed;
 use refrain_suite::probe;
@@ -21,6 +22,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(projects::trials());
     trials.extend(coverage::trials()?);
     trials.extend(bugs::trials()?);
+    trials.extend(explain::trials()?);
     trials.extend(probe::trials()?);
     trials.extend(speed::trials()?);
     trials.extend(bad_input::trials()?);

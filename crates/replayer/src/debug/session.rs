@@ -196,8 +196,10 @@ impl Launch {
             ended_in: self.ended_in,
             call_sites: &recorded.call_sites()?,
             pid: recorded.header()?.pid,
+            jitter_seed: 0,
+            trace: false,
         };
-        let control = supervise::set_up(file, &setting, directory, 0)?;
+        let control = supervise::set_up(file, &setting, directory)?;
         control.expect_debugger(self.failure)?;
         Ok(control)
     }

@@ -6,6 +6,7 @@ use crate::access::plain::check;
 use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
+use crate::trace::Atomic;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::AtomicU32;
@@ -26,7 +27,7 @@ impl Local {
         mut check: C,
     ) -> R {
         if control::mode() == Mode::Replay {
-            return self.perform(address, bytes, reach, access, check);
+            return self.perform_again(address, bytes, reach, Atomic::Yes, access, check);
         }
         self.at_change_point();
         self.chaos.at_sync();

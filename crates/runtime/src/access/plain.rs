@@ -9,6 +9,8 @@ use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
 use crate::replay::PLAIN;
+use crate::trace;
+use crate::trace::Atomic;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Access;
@@ -32,7 +34,7 @@ impl Local {
         mut check: C,
     ) -> R {
         if control::mode() == Mode::Replay {
-            return self.perform_again(access, check);
+            return self.perform_again(address, bytes, reach, Atomic::No, access, check);
         }
         self.at_change_point();
         let intent = if reach.writes() { Intent::Write } else { Intent::Read };
@@ -130,14 +132,26 @@ impl Local {
 
     /// Replay: the gate, then the access; its value is compared if the recording has a check for it.
     #[inline]
-    fn perform_again<R>(&mut self, access: impl FnOnce() -> R, check: impl FnOnce(&R) -> i64) -> R {
+    pub fn perform_again<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        atomic: Atomic,
+        access: impl FnOnce() -> R,
+        check: impl FnOnce(&R) -> i64,
+    ) -> R {
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
             self.at_safe_point();
             self.pass_gate(PLAIN)
         } else {
             None
         };
-        let result = access();
+        let result = if trace::is_on() {
+            self.traced(address, bytes, reach, atomic, access)
+        } else {
+            access()
+        };
         if let Some(gate) = gate
             && gate.kind == Kind::Run as u8
             && Access(gate.access).reads()

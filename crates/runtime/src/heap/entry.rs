@@ -8,6 +8,7 @@ use crate::real;
 use crate::startup;
 use core::ffi::c_int;
 use core::ffi::c_void;
+use runtime_abi::trace_file::what;
 
 /// The calling thread's heap is ours; otherwise libc's allocator serves.
 fn ours() -> Option<&'static mut Local> {
@@ -17,6 +18,14 @@ fn ours() -> Option<&'static mut Local> {
     } else {
         Local::current()
     }
+}
+
+fn allocate(local: &mut Local, bytes: u64) -> u64 {
+    let block = local.allocate(bytes);
+    if block != 0 {
+        local.trace_block(what::ALLOCATE, block, bytes);
+    }
+    block
 }
 
 fn out_of_memory() -> *mut c_void {
@@ -36,7 +45,7 @@ fn pointer(block: u64) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub extern "C" fn malloc(bytes: usize) -> *mut c_void {
     match ours() {
-        Some(local) => pointer(local.allocate(bytes as u64)),
+        Some(local) => pointer(allocate(local, bytes as u64)),
         // SAFETY: libc's own contract.
         None => unsafe { real::malloc(bytes) },
     }
@@ -51,7 +60,7 @@ pub extern "C" fn calloc(count: usize, bytes: usize) -> *mut c_void {
     let Some(total) = count.checked_mul(bytes) else {
         return out_of_memory();
     };
-    let block = pointer(local.allocate(total as u64));
+    let block = pointer(allocate(local, total as u64));
     if !block.is_null() {
         // SAFETY: a new block of at least `total` bytes. A recorded write: somebody may still use its former life.
         unsafe {
@@ -77,7 +86,9 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     }
     // A thread nobody observes any more (it ended, or the process is a fork's child) leaks: its lists are gone.
     if let Some(local) = Local::current() {
-        local.release(zone::whole_block(block as u64));
+        let block = zone::whole_block(block as u64);
+        local.trace_block(what::FREE, block, class::bytes(zone::class_of(block)));
+        local.release(block);
     }
 }
 
@@ -143,12 +154,12 @@ pub extern "C" fn memalign(alignment: usize, bytes: usize) -> *mut c_void {
     };
     let alignment = alignment.next_power_of_two().max(16) as u64;
     if alignment == 16 {
-        return pointer(local.allocate(bytes as u64));
+        return pointer(allocate(local, bytes as u64));
     }
     let Some(total) = (bytes as u64).checked_add(alignment + class::HEADER) else {
         return out_of_memory();
     };
-    let block = local.allocate(total);
+    let block = allocate(local, total);
     if block == 0 {
         return out_of_memory();
     }

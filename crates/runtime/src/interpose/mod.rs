@@ -20,6 +20,7 @@ mod threads;
 
 pub use callers::find as find_foreign_callers;
 pub use openmp::prepare as prepare_openmp;
+pub use threads::index_of_object;
 pub use threads::prepare as prepare_threads;
 
 use crate::ghost::Turn;

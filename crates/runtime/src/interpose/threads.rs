@@ -36,6 +36,7 @@ use run_model::Point;
 use run_model::ThreadIndex;
 use runtime_abi::divergence;
 use runtime_abi::thread_state;
+use runtime_abi::trace_file::what;
 use runtime_abi::truncated;
 
 /// pthread_t of each thread by index, to find the index of a thread that is joined.
@@ -105,6 +106,7 @@ fn begin_spawn(creator: &mut Local) -> Option<u32> {
         let Some(gate) = creator.pass_gate(doing) else {
             creator.diverge(divergence::THREAD, doing, 0, 0, 0)
         };
+        creator.trace_thread(what::SPAWN, gate.value as u64);
         control::header().threads.fetch_max(gate.value as u32 + 1, Relaxed);
         return Some(gate.value as u32);
     }
@@ -198,6 +200,7 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
                 op: Op::None,
                 object: 0,
             });
+            local.trace_thread(what::START, 0);
         } else {
             local.record(Kind::Start, Op::None, 0, 0, 0, &[created]);
         }
@@ -242,6 +245,7 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
             op: Op::None,
             object: 0,
         });
+        local.trace_thread(what::EXIT, 0);
         local.complete();
         ending::be_the_last(local);
     } else {
@@ -254,6 +258,13 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
 /// What stands for a thread as the object of joins and cancellations.
 pub fn object_of(index: u32) -> u64 {
     &HANDLES[index as usize] as *const AtomicU64 as u64
+}
+
+/// The index of the thread that `object_of` gave this object for.
+pub fn index_of_object(object: u64) -> Option<u32> {
+    let offset = object.checked_sub(object_of(0))?;
+    let index = offset / size_of::<AtomicU64>() as u64;
+    (index < HANDLES.len() as u64).then_some(index as u32)
 }
 
 fn index_of(thread: pthread_t) -> Option<u32> {

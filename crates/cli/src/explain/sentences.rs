@@ -1,0 +1,297 @@
+//! Findings in words. The same sentences go into the text and into the JSON.
+use failure_report::Access;
+use failure_report::Awaited;
+use failure_report::Ending;
+use failure_report::Finding;
+use failure_report::Order;
+use failure_report::Pattern;
+use failure_report::Report;
+use failure_report::Step;
+use failure_report::Wait;
+use failure_report::What;
+use replayer::Place;
+use replayer::SiteBook;
+use replayer::Symbols;
+use run_model::Op;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Where names of places and variables come from.
+pub struct Names<'a> {
+    pub sites: &'a SiteBook,
+    pub symbols: &'a Symbols,
+    /// Files below it are shown relative to it.
+    pub directory: PathBuf,
+}
+
+impl Names<'_> {
+    pub fn place(&self, step: &Step) -> Option<Place> {
+        self.sites.place(step.entry.site)
+    }
+
+    /// `file:line`, for sentences; the file without its directories.
+    pub fn line(&self, step: &Step) -> String {
+        let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
+        match self.place(step) {
+            // As in `whole_place`.
+            Some(place) if place.column == 0 => format!("{}, in {}", name(&place.file), place.function),
+            Some(place) => format!("{}:{}", name(&place.file), place.line),
+            None => "an unknown place".to_owned(),
+        }
+    }
+
+    /// `file:line:column in function`.
+    pub fn whole_place(&self, step: &Step) -> String {
+        let Some(Place {
+            file,
+            line,
+            column,
+            function,
+            ..
+        }) = self.place(step)
+        else {
+            return "an unknown place".to_owned();
+        };
+        let file = Path::new(&file)
+            .strip_prefix(&self.directory)
+            .unwrap_or(Path::new(&file))
+            .display();
+        match column {
+            // Code that the compiler made from several lines has the line of its function, and no column.
+            0 => format!("{file}:{line}, somewhere in {function}"),
+            _ if function.is_empty() => format!("{file}:{line}:{column}"),
+            _ => format!("{file}:{line}:{column} in {function}"),
+        }
+    }
+
+    /// A variable, or memory without a name.
+    pub fn variable(&self, address: u64) -> String {
+        match self.symbols.name(address) {
+            Some(name) => format!("`{name}`"),
+            None => format!("memory at {address:#x}"),
+        }
+    }
+
+    pub fn variable_of(&self, step: &Step) -> String {
+        match step.entry.what {
+            What::Access(access) => self.variable(access.address),
+            What::Free { address, .. } | What::Allocate { address, .. } => self.variable(address),
+            _ => String::new(),
+        }
+    }
+}
+
+/// As a person would write it: small numbers with their sign, large ones as addresses.
+pub fn value(access: &Access, value: u64) -> String {
+    let bits = 8 * access.bytes.clamp(1, 8) as u32;
+    let signed = (value << (64 - bits)) as i64 >> (64 - bits);
+    if (-0x1_0000..0).contains(&signed) || (0..1 << 32).contains(&value) {
+        signed.to_string()
+    } else {
+        format!("{value:#x}")
+    }
+}
+
+/// "reads 5", "writes", "frees it just after": what a step does, in one verb.
+pub fn deed(step: &Step) -> String {
+    match &step.entry.what {
+        What::Access(access) => {
+            let verb = match (access.atomic, access.reads, access.writes) {
+                (_, true, false) => "reads",
+                (_, false, _) => "writes",
+                (true, ..) => "updates (atomically) to",
+                (false, ..) => "updates to",
+            };
+            match access.value {
+                _ if access.pending => format!("was about to {}", verb.trim_end_matches('s')),
+                Some(found) if access.bytes <= 8 => format!("{verb} {}", value(access, found)),
+                _ => format!("{verb} {} bytes", access.bytes),
+            }
+        }
+        What::Free { .. } => "frees it, just after what it did".to_owned(),
+        What::Sync { op, .. } | What::Stopped { op, .. } => operation(*op).to_owned(),
+        What::Fatal { .. } => "dies".to_owned(),
+        _ => "is".to_owned(),
+    }
+}
+
+fn operation(op: Op) -> &'static str {
+    use Op::*;
+    match op {
+        MutexLock | MutexTryLock | MutexTimedLock | SpinLock | SpinTryLock | StreamLock => "locks",
+        RwReadLock | RwTryReadLock | RwTimedReadLock => "locks for reading",
+        RwWriteLock | RwTryWriteLock | RwTimedWriteLock => "locks for writing",
+        CondRelease | CondWake => "waits",
+        CondSignal => "signals",
+        CondBroadcast => "broadcasts",
+        BarrierArrive | BarrierLeave => "waits at the barrier",
+        SemWait | SemTryWait | SemTimedWait => "waits for the semaphore",
+        Join => "joins",
+        FutexWait => "waits for the futex",
+        OnceBegin | OnceReturn => "waits for an initialisation",
+        _ => "is",
+    }
+}
+
+/// One sentence: who did what to whom.
+pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
+    let (mine, theirs) = (finding.mine.thread, finding.theirs.thread);
+    let (here, there) = (names.line(&finding.mine), names.line(&finding.theirs));
+    let variable = names.variable_of(&finding.mine);
+    let end = finding.again.map(|step| names.line(&step)).unwrap_or_default();
+    let unordered = match finding.order {
+        Order::Unordered if finding.again.is_some() => "nothing keeps it out",
+        Order::Unordered => "nothing orders the two",
+        Order::Synchronised if finding.again.is_some() => {
+            "synchronisation orders each of them, but does not hold the two together"
+        }
+        Order::Synchronised => "synchronisation puts them in this order",
+        Order::Same => "one thread did both",
+        Order::Unknown => "whether anything orders the two is beyond the trace",
+    };
+    match finding.pattern {
+        Pattern::UseAfterFree => {
+            format!("T{mine} used {variable} at {here}, which T{theirs} freed just after {there}; {unordered}")
+        }
+        Pattern::ReadFrom => {
+            format!("T{mine} read {variable} at {here} after T{theirs} wrote it at {there}; {unordered}")
+        }
+        Pattern::ReadTooEarly => {
+            format!("T{mine} read {variable} at {here} before T{theirs} wrote it at {there}; {unordered}")
+        }
+        Pattern::LostUpdate => format!(
+            "T{mine} read {variable} at {here} and wrote it back at {end}, over what T{theirs} wrote in between at {there}; {unordered}"
+        ),
+        Pattern::Interleaved => format!(
+            "T{theirs} wrote {variable} at {there} between two accesses of T{mine}, at {here} and {end}; {unordered}"
+        ),
+        Pattern::Overwritten => {
+            format!("T{mine} wrote {variable} at {here} over what T{theirs} wrote at {there}; {unordered}")
+        }
+    }
+}
+
+/// How the run ended.
+pub fn ending(report: &Report) -> String {
+    match report.ending {
+        Ending::Signal { thread, signal } => format!("T{thread} died of {}", signal_name(signal)),
+        Ending::Status { thread, status } => format!("T{thread} ended the program with status {status}"),
+        Ending::Stopped if !report.cycle.is_empty() => "the program stood still: a deadlock".to_owned(),
+        Ending::Stopped => "the program was stopped from outside".to_owned(),
+        Ending::Success => "the run did not fail".to_owned(),
+    }
+}
+
+pub fn signal_name(signal: u32) -> String {
+    run_store::signal_name(signal as i32).map_or_else(|| format!("signal {signal}"), str::to_owned)
+}
+
+/// What a thread that stood still was waiting for.
+pub fn wait(wait: &Wait, names: &Names<'_>) -> String {
+    let thread = wait.thread;
+    match &wait.awaited {
+        Awaited::Lock { object, holders } if holders.is_empty() => {
+            format!(
+                "T{thread} was about to lock {}, which nobody holds",
+                names.variable(*object)
+            )
+        }
+        Awaited::Lock { object, holders } => {
+            let holders: Vec<String> = holders
+                .iter()
+                .map(|holder| {
+                    let who = if holder.thread == thread {
+                        "itself".to_owned()
+                    } else {
+                        format!("T{}", holder.thread)
+                    };
+                    format!("{who} since {}", names.line(&holder.taken))
+                })
+                .collect();
+            let object = names.variable(*object);
+            format!("T{thread} waits for {object}, held by {}", holders.join(", "))
+        }
+        Awaited::Signal {
+            object,
+            last_signal,
+            missed,
+        } => {
+            let signal = match last_signal {
+                Some(signal) if *missed => format!(
+                    "the last signal came before it began to wait, from T{} at {}",
+                    signal.thread,
+                    names.line(signal)
+                ),
+                Some(signal) => format!(
+                    "the last signal, from T{} at {}, did not wake it",
+                    signal.thread,
+                    names.line(signal)
+                ),
+                None => "nobody has signalled it".to_owned(),
+            };
+            format!("T{thread} waits for a signal of {}; {signal}", names.variable(*object))
+        }
+        Awaited::Thread(Some(other)) => format!("T{thread} waits for the end of T{other}"),
+        Awaited::Thread(None) => format!("T{thread} waits for the end of a thread"),
+        Awaited::Other { op, object } => {
+            let object = names.variable(*object);
+            format!("T{thread} {} {object}", operation(*op))
+        }
+        Awaited::Nothing if wait.step.is_none() => format!("T{thread} had been created and had not begun"),
+        Awaited::Nothing => format!("T{thread} was running"),
+    }
+}
+
+/// "T1 waits for T2, which waits for T1".
+pub fn cycle(cycle: &[u32]) -> String {
+    let mut text = String::new();
+    for (index, thread) in cycle.iter().enumerate() {
+        let next = cycle[(index + 1) % cycle.len()];
+        let link = if index == 0 {
+            format!("T{thread} waits for")
+        } else {
+            ", which waits for".to_owned()
+        };
+        text.push_str(&format!("{link} T{next}"));
+    }
+    text
+}
+
+/// The one sentence of conclusion.
+pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
+    if !report.cycle.is_empty() {
+        return cycle(&report.cycle);
+    }
+    match (report.findings.first(), report.ending) {
+        (_, Ending::Success) if report.races.is_empty() => "no two accesses of this run were unordered".to_owned(),
+        (_, Ending::Success) => format!("{} places in the source raced all the same", report.races.len()),
+        (Some(found), _) => finding(found, names),
+        (None, _) if !report.has_plain_accesses => {
+            "no plain access was observed, so it cannot be said what was read; was it recorded at scope memory?"
+                .to_owned()
+        }
+        (None, Ending::Status { thread, .. }) if !report.waits.is_empty() => {
+            let others: Vec<String> = report.waits.iter().map(|wait| format!("T{}", wait.thread)).collect();
+            format!(
+                "T{thread} ended the program, and did not wait for {}",
+                others.join(", ")
+            )
+        }
+        (None, _) if report.races.is_empty() => {
+            "no two observed accesses of this run were unordered: locks and joins allowed what happened".to_owned()
+        }
+        (None, _) => "what was unordered has nothing to do with what the failing thread did last".to_owned(),
+    }
+}
+
+/// The pattern's name, for programs.
+pub fn pattern(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::UseAfterFree => "use after free",
+        Pattern::ReadFrom => "read from",
+        Pattern::ReadTooEarly => "read too early",
+        Pattern::LostUpdate => "lost update",
+        Pattern::Interleaved => "interleaved",
+        Pattern::Overwritten => "overwritten",
+    }
+}

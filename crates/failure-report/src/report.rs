@@ -1,0 +1,203 @@
+//! From traces to the report: the one call of this crate.
+use crate::clocks::Order;
+use crate::memory::Memory;
+use crate::races;
+use crate::races::Race;
+use crate::suspects;
+use crate::suspects::Finding;
+use crate::timeline::Step;
+use crate::timeline::Timeline;
+use crate::trace::Traces;
+use crate::trace::What;
+use crate::waits;
+use crate::waits::Wait;
+
+/// How the run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// `thread` died of `signal`.
+    Signal { thread: u32, signal: u32 },
+    /// `thread` ended the process with a status other than 0.
+    Status { thread: u32, status: i32 },
+    /// It was killed from outside, because nothing happened any more or for other reasons.
+    Stopped,
+    /// It did not fail.
+    Success,
+}
+
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub ending: Ending,
+    /// What the thread that died of a signal was doing.
+    pub fault: Option<Fault>,
+    /// The last reads of the failing thread, one for each place in the source, the newest first. What nobody ever
+    /// writes is left out.
+    pub reads: Vec<Read>,
+    /// Where the other threads stood that had not come to their end; if it was stopped, all threads.
+    pub waits: Vec<Wait>,
+    /// Threads that waited for each other in a circle.
+    pub cycle: Vec<u32>,
+    /// The likeliest first; the first one is the culprit.
+    pub findings: Vec<Finding>,
+    /// All races, the one nearest to the end first.
+    pub races: Vec<Race>,
+    /// Steps that the traces hold, and older ones that they could not: accesses to memory of one thread, and others.
+    pub steps: u64,
+    pub private_lost: u64,
+    pub shared_lost: u64,
+    /// Was there any plain access? At scope `sync` there is none.
+    pub has_plain_accesses: bool,
+    pub uses_openmp: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where the signal came; its site is that of the thread's last call or access.
+    pub step: Option<Step>,
+    /// The access that never finished, if it was an observed one.
+    pub access: Option<Step>,
+    /// The read that the bad address came from.
+    pub pointer: Option<Step>,
+}
+
+/// A read of the failing thread and where its value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub step: Step,
+    pub writer: Writer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    Step(Step, Order),
+    /// No traced access wrote it: it is as it was at the start, or not all of its bytes were written at once.
+    Nobody,
+    /// Whoever wrote it did so before the trace begins.
+    Unknown,
+}
+
+const READS_SHOWN: usize = 6;
+/// How far back reads are looked for.
+const READS_WINDOW: usize = 64;
+/// A field of a structure is at most this far from the pointer to it.
+const FIELD_BYTES: u64 = 4096;
+
+/// Explains the end of the run that `traces` are of.
+pub fn explain(traces: &Traces, ending: Ending) -> Report {
+    let timeline = Timeline::new(traces);
+    let memory = Memory::new(&timeline);
+    let mut waits = waits::find(&timeline);
+    match ending {
+        Ending::Signal { thread, .. } | Ending::Status { thread, .. } => waits.retain(|wait| wait.thread != thread),
+        Ending::Stopped => {}
+        Ending::Success => waits.clear(),
+    }
+    let failing: Vec<u32> = match ending {
+        Ending::Signal { thread, .. } | Ending::Status { thread, .. } => vec![thread],
+        Ending::Stopped => waits.iter().map(|wait| wait.thread).collect(),
+        Ending::Success => Vec::new(),
+    };
+    let (fault, pointer) = match ending {
+        Ending::Signal { thread, .. } => fault(&timeline, thread),
+        _ => (None, None),
+    };
+    let private_lost = traces.threads.iter().map(|trace| trace.private_lost).sum();
+    let shared_lost = traces.threads.iter().map(|trace| trace.shared_lost).sum();
+    let is_openmp = |step: &Step| {
+        matches!(
+            step.entry.what,
+            What::Sync {
+                op: run_model::Op::OpenMp,
+                ..
+            }
+        )
+    };
+    Report {
+        ending,
+        fault,
+        reads: match failing[..] {
+            [thread] => last_reads(&timeline, &memory, thread, private_lost + shared_lost > 0),
+            _ => Vec::new(),
+        },
+        cycle: if ending == Ending::Stopped {
+            waits::cycle(&waits)
+        } else {
+            Vec::new()
+        },
+        waits,
+        findings: suspects::find(&timeline, &memory, &failing, pointer),
+        races: races::find(&timeline, &memory),
+        steps: timeline.steps.len() as u64,
+        private_lost,
+        shared_lost,
+        has_plain_accesses: timeline
+            .steps
+            .iter()
+            .any(|step| step.access().is_some_and(|a| !a.atomic)),
+        uses_openmp: timeline.steps.iter().any(is_openmp),
+    }
+}
+
+/// What the thread died in, and the place of the read that gave it a bad pointer.
+fn fault(timeline: &Timeline, thread: u32) -> (Option<Fault>, Option<usize>) {
+    let back = || timeline.back_from(thread, timeline.steps.len()).take(READS_WINDOW);
+    let step = back().find(|at| matches!(timeline.step(*at).entry.what, What::Fatal { .. }));
+    let address = step.and_then(|at| match timeline.step(at).entry.what {
+        // SIGBUS and SIGSEGV come from an address.
+        What::Fatal {
+            signal: 7 | 11,
+            address,
+        } => Some(address),
+        _ => None,
+    });
+    let access = back().find(|at| timeline.step(*at).access().is_some_and(|access| access.pending));
+    let target = access
+        .and_then(|at| timeline.step(at).access())
+        .map(|access| access.address);
+    let is_pointer = |at: &usize| {
+        let access = timeline
+            .step(*at)
+            .access()
+            .filter(|a| a.reads && !a.pending && a.bytes == 8);
+        let Some(value) = access.and_then(|access| access.value) else {
+            return false;
+        };
+        match target {
+            Some(target) => target.wrapping_sub(value) < FIELD_BYTES,
+            // It was not observed: a value that cannot be an address will have been used as one.
+            None => !(FIELD_BYTES..1 << 47).contains(&value),
+        }
+    };
+    let pointer = address.and_then(|_| back().find(is_pointer));
+    let at = |place: Option<usize>| place.map(|place| *timeline.step(place));
+    let fault = Fault {
+        step: at(step),
+        access: at(access),
+        pointer: at(pointer),
+    };
+    (Some(fault), pointer)
+}
+
+fn last_reads(timeline: &Timeline, memory: &Memory, thread: u32, incomplete: bool) -> Vec<Read> {
+    let mut reads: Vec<Read> = Vec::new();
+    for at in timeline.back_from(thread, timeline.steps.len()).take(READS_WINDOW) {
+        let step = *timeline.step(at);
+        let is_read = step.access().is_some_and(|access| access.reads && !access.pending);
+        if !is_read
+            || !memory.is_ever_written(timeline, at)
+            || reads.iter().any(|read| read.step.entry.site == step.entry.site)
+        {
+            continue;
+        }
+        let writer = match memory.writer(timeline, at) {
+            Some(writer) => Writer::Step(*timeline.step(writer), timeline.order(writer, at)),
+            None if incomplete => Writer::Unknown,
+            None => Writer::Nobody,
+        };
+        reads.push(Read { step, writer });
+        if reads.len() == READS_SHOWN {
+            break;
+        }
+    }
+    reads
+}

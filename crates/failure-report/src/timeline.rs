@@ -1,0 +1,90 @@
+//! All entries of all threads in one list, in the order in which they happened.
+use crate::clocks::Clocks;
+use crate::clocks::Order;
+use crate::trace::Access;
+use crate::trace::Entry;
+use crate::trace::Traces;
+use crate::trace::What;
+
+/// An entry and whose it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub thread: u32,
+    pub entry: Entry,
+}
+
+impl Step {
+    /// Its memory access; nothing for other entries.
+    pub fn access(&self) -> Option<&Access> {
+        match &self.entry.what {
+            What::Access(access) => Some(access),
+            _ => None,
+        }
+    }
+}
+
+/// Steps are named by their place in the list.
+#[derive(Debug)]
+pub struct Timeline {
+    pub steps: Vec<Step>,
+    pub threads: usize,
+    clocks: Clocks,
+    /// Before this sequence number, shared accesses and synchronisation may be missing.
+    complete_from: u64,
+    /// By thread: before this, accesses of the thread to private memory may be missing.
+    private_from: Vec<u64>,
+}
+
+impl Timeline {
+    pub fn new(traces: &Traces) -> Timeline {
+        let mut steps: Vec<Step> = Vec::new();
+        for (thread, trace) in (0..).zip(&traces.threads) {
+            steps.extend(trace.entries.iter().map(|entry| Step { thread, entry: *entry }));
+        }
+        steps.sort_by_key(|step| step.entry.sequence);
+        let complete_from = traces.threads.iter().map(|trace| trace.complete_from).max();
+        let threads = traces.threads.len();
+        Timeline {
+            clocks: Clocks::new(&steps, threads),
+            steps,
+            threads,
+            complete_from: complete_from.unwrap_or(0),
+            private_from: traces.threads.iter().map(|trace| trace.private_from).collect(),
+        }
+    }
+
+    pub fn step(&self, at: usize) -> &Step {
+        &self.steps[at]
+    }
+
+    /// How do two steps stand to each other, whichever of them came first?
+    pub fn order(&self, a: usize, b: usize) -> Order {
+        let (first, second) = (a.min(b), a.max(b));
+        let (one, other) = (&self.steps[first], &self.steps[second]);
+        if one.thread == other.thread {
+            Order::Same
+        } else if self.clocks.is_before(one.thread, first, second) {
+            Order::Synchronised
+        } else if one.entry.sequence < self.complete_from {
+            Order::Unknown
+        } else {
+            Order::Unordered
+        }
+    }
+
+    /// Is nothing missing between a write and a later read of the same memory that could have written it, too?
+    pub fn is_certain(&self, write: usize, read: usize) -> bool {
+        let (write, read) = (&self.steps[write], &self.steps[read]);
+        let sequence = write.entry.sequence;
+        // Private memory changes hands once: only who reads it can have written it since.
+        let is_private = write.access().is_some_and(|access| access.private) && write.thread != read.thread;
+        sequence >= self.complete_from && !(is_private && sequence < self.private_from[read.thread as usize])
+    }
+
+    /// The steps of `thread` before place `end`, the last one first.
+    pub fn back_from(&self, thread: u32, end: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..end.min(self.steps.len()))
+            .rev()
+            .filter(move |at| self.steps[*at].thread == thread)
+    }
+}

@@ -1,0 +1,360 @@
+//! Small traces with known answers.
+mod common;
+
+use common::Script;
+use failure_report::Access;
+use failure_report::Awaited;
+use failure_report::Ending;
+use failure_report::Finding;
+use failure_report::Order;
+use failure_report::Pattern;
+use failure_report::Report;
+use failure_report::What;
+use failure_report::Writer;
+use failure_report::explain;
+use run_model::Op;
+
+const X: u64 = 0x1000;
+const Y: u64 = 0x2000;
+const LOCK: u64 = 0x10;
+const OTHER_LOCK: u64 = 0x20;
+const ABORT: u32 = 6;
+const SEGV: u32 = 11;
+
+fn died(script: Script, thread: u32) -> Report {
+    explain(&script.traces(), Ending::Signal { thread, signal: ABORT })
+}
+
+/// Pattern, site of mine, site of theirs, of the likeliest finding.
+fn culprit(report: &Report) -> (Pattern, u32, u32) {
+    let found: &Finding = report.findings.first().expect("a finding");
+    (found.pattern, found.mine.entry.site.0, found.theirs.entry.site.0)
+}
+
+#[test]
+fn a_racing_write_that_was_read_is_the_culprit() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.read(2, 14, X, 5);
+    let report = died(script, 2);
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 14, 20));
+    assert_eq!(report.findings[0].order, Order::Unordered);
+    assert_eq!(report.races.len(), 1);
+    assert!(matches!(report.reads[0].writer, Writer::Step(step, Order::Unordered) if step.thread == 1));
+}
+
+#[test]
+fn the_same_under_one_lock_is_none() {
+    let mut script = Script::default();
+    for (thread, site) in [(1, 20), (2, 14)] {
+        script.sync(thread, 0, Op::MutexLock, LOCK);
+        match thread {
+            1 => script.write(thread, site, X, 5),
+            _ => script.read(thread, site, X, 5),
+        };
+        script.sync(thread, 0, Op::MutexUnlock, LOCK);
+    }
+    let report = died(script, 2);
+    assert_eq!(report.findings, []);
+    assert_eq!(report.races, []);
+    assert!(matches!(report.reads[0].writer, Writer::Step(_, Order::Synchronised)));
+}
+
+#[test]
+fn two_different_locks_order_nothing() {
+    let mut script = Script::default();
+    script.sync(1, 0, Op::MutexLock, LOCK);
+    script.write(1, 20, X, 5);
+    script.sync(1, 0, Op::MutexUnlock, LOCK);
+    script.sync(2, 0, Op::MutexLock, OTHER_LOCK);
+    script.read(2, 14, X, 5);
+    assert_eq!(culprit(&died(script, 2)), (Pattern::ReadFrom, 14, 20));
+}
+
+#[test]
+fn a_read_before_the_first_write_is_too_early() {
+    let mut script = Script::default();
+    script.read(2, 14, X, 0);
+    script.write(1, 20, X, 5);
+    let report = died(script, 2);
+    assert_eq!(culprit(&report), (Pattern::ReadTooEarly, 14, 20));
+    assert_eq!(report.reads[0].writer, Writer::Nobody);
+}
+
+#[test]
+fn a_lost_update_is_found_behind_the_joins() {
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.read(1, 31, X, 7);
+    script.read(2, 41, X, 7);
+    script.write(2, 42, X, 8);
+    script.write(1, 32, X, 8);
+    for thread in [1, 2] {
+        script.step(thread, 0, What::Exit);
+        script.join(0, thread);
+    }
+    script.read(0, 50, X, 8);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 31, 42));
+    assert_eq!(report.findings[0].again.map(|step| step.entry.site.0), Some(32));
+    assert!(matches!(report.reads[0].writer, Writer::Step(_, Order::Synchronised)));
+}
+
+#[test]
+fn a_value_is_followed_to_where_its_writer_was_misled() {
+    // T1 tests a flag without a lock and then changes X under it; T0 only sees X.
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.read(1, 16, Y, 0);
+    script.sync(2, 0, Op::MutexLock, LOCK);
+    script.write(2, 20, Y, 1);
+    script.sync(2, 0, Op::MutexUnlock, LOCK);
+    script.sync(1, 0, Op::MutexLock, LOCK);
+    script.write(1, 18, X, 61);
+    script.sync(1, 0, Op::MutexUnlock, LOCK);
+    script.join(0, 1);
+    script.read(0, 28, X, 61);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(culprit(&report), (Pattern::ReadTooEarly, 16, 20));
+    assert_eq!(report.findings[0].depth, 1);
+}
+
+#[test]
+fn the_bad_pointer_leads_to_who_wrote_it() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 0);
+    script.read(2, 14, X, 0);
+    let fatal = Access {
+        address: 0x18,
+        bytes: 8,
+        reads: true,
+        pending: true,
+        ..Access::default()
+    };
+    script.step(2, 15, What::Access(fatal));
+    let what = What::Fatal {
+        signal: SEGV,
+        address: 0x18,
+    };
+    script.step(2, 15, what);
+    let report = explain(
+        &script.traces(),
+        Ending::Signal {
+            thread: 2,
+            signal: SEGV,
+        },
+    );
+    let fault = report.fault.expect("a fault");
+    assert_eq!(fault.access.map(|step| step.entry.site.0), Some(15));
+    assert_eq!(fault.pointer.map(|step| step.entry.site.0), Some(14));
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 14, 20));
+}
+
+#[test]
+fn a_freed_block_is_not_read_by_right() {
+    let block = |what: fn(u64, u64) -> What| what(X, 64);
+    let allocate = |address, bytes| What::Allocate { address, bytes };
+    let free = |address, bytes| What::Free { address, bytes };
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.write(1, 11, X + 8, 9);
+    script.step(1, 12, block(free));
+    script.read(2, 20, X + 8, 9);
+    let report = died(script, 2);
+    assert_eq!(culprit(&report), (Pattern::UseAfterFree, 20, 12));
+
+    // In this replay the free came later, but nothing makes it.
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.write(1, 11, X + 8, 9);
+    script.read(2, 20, X + 8, 9);
+    script.step(1, 12, block(free));
+    assert_eq!(culprit(&died(script, 2)), (Pattern::UseAfterFree, 20, 12));
+
+    // A join does.
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.write(1, 11, X + 8, 9);
+    script.read(1, 20, X + 8, 9);
+    script.step(1, 0, What::Exit);
+    script.join(0, 1);
+    script.step(0, 12, block(free));
+    assert_eq!(died(script, 1).findings, []);
+
+    // Allocated again, but what is read is from before.
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.write(1, 11, X + 8, 9);
+    script.step(1, 12, block(free));
+    script.step(1, 13, block(allocate));
+    script.read(2, 20, X + 8, 9);
+    assert_eq!(culprit(&died(script, 2)), (Pattern::UseAfterFree, 20, 12));
+
+    // Another life: what the first owner wrote is nobody's business.
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.write(1, 11, X + 8, 9);
+    script.step(1, 12, block(free));
+    script.step(2, 13, block(allocate));
+    script.write(2, 14, X + 8, 1);
+    script.read(2, 20, X + 8, 1);
+    let report = died(script, 2);
+    assert_eq!((report.findings, report.races), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn neighbours_in_a_cell_do_not_conflict() {
+    let half = |address: u64, writes: bool| {
+        What::Access(Access {
+            address,
+            bytes: 4,
+            reads: !writes,
+            writes,
+            value: Some(1),
+            ..Access::default()
+        })
+    };
+    let mut script = Script::default();
+    script.step(1, 10, half(X, true));
+    script.step(2, 11, half(X + 4, false));
+    assert_eq!(died(script, 2).races, []);
+}
+
+#[test]
+fn atomics_do_not_race_with_each_other() {
+    let mut script = Script::default();
+    script.atomic(1, 10, X, false, true);
+    script.atomic(2, 11, X, false, true);
+    assert_eq!(died(script, 2).races, []);
+    let mut script = Script::default();
+    script.atomic(1, 10, X, false, true);
+    script.write(2, 11, X, 3);
+    assert_eq!(died(script, 2).races.len(), 1);
+}
+
+#[test]
+fn a_deadlock_is_a_circle_of_holders() {
+    let mut script = Script::default();
+    script.sync(1, 14, Op::MutexLock, LOCK);
+    script.sync(2, 24, Op::MutexLock, OTHER_LOCK);
+    script.stop(1, 15, Op::MutexLock, OTHER_LOCK);
+    script.stop(2, 25, Op::MutexLock, LOCK);
+    let report = explain(&script.traces(), Ending::Stopped);
+    assert_eq!(report.cycle, [1, 2]);
+    let Awaited::Lock { object, holders } = &report.waits[0].awaited else {
+        panic!("{:?}", report.waits)
+    };
+    assert_eq!(
+        (*object, holders[0].thread, holders[0].taken.entry.site.0),
+        (OTHER_LOCK, 2, 24)
+    );
+}
+
+#[test]
+fn a_lock_that_was_given_back_is_waited_for_by_nobody() {
+    let mut script = Script::default();
+    script.sync(1, 14, Op::MutexLock, LOCK);
+    script.sync(1, 15, Op::MutexUnlock, LOCK);
+    script.stop(2, 25, Op::MutexLock, LOCK);
+    let report = explain(&script.traces(), Ending::Stopped);
+    assert_eq!(report.cycle, Vec::<u32>::new());
+    let waiting = report.waits.iter().find(|wait| wait.thread == 2).expect("T2 waits");
+    assert!(matches!(&waiting.awaited, Awaited::Lock { holders, .. } if holders.is_empty()));
+}
+
+#[test]
+fn a_signal_before_the_wait_was_missed() {
+    const CONDITION: u64 = 0x30;
+    for missed in [true, false] {
+        let mut script = Script::default();
+        if missed {
+            script.sync(1, 19, Op::CondSignal, CONDITION);
+        }
+        script.sync(2, 22, Op::MutexLock, LOCK);
+        script.sync(2, 23, Op::CondRelease, LOCK);
+        if !missed {
+            script.sync(1, 19, Op::CondSignal, CONDITION);
+        }
+        script.stop(2, 23, Op::CondWake, CONDITION);
+        let report = explain(&script.traces(), Ending::Stopped);
+        let waiting = report.waits.iter().find(|wait| wait.thread == 2).expect("T2 waits");
+        assert!(
+            matches!(waiting.awaited, Awaited::Signal { missed: found, last_signal: Some(_), .. } if found == missed)
+        );
+    }
+}
+
+#[test]
+fn a_run_that_did_not_fail_still_has_its_races() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.write(2, 14, X, 6);
+    let report = explain(&script.traces(), Ending::Success);
+    assert_eq!(
+        (report.races.len(), report.findings.len(), report.reads.len()),
+        (1, 0, 0)
+    );
+}
+
+#[test]
+fn what_the_trace_has_lost_is_not_called_unordered() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.read(2, 14, X, 5);
+    script.sync(1, 0, Op::MutexLock, LOCK);
+    let mut traces = script.traces();
+    traces.threads[1].shared_lost = 3;
+    traces.threads[1].complete_from = 3;
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
+    assert_eq!(report.races, []);
+    assert_eq!(report.reads[0].writer, Writer::Unknown);
+    assert_eq!(report.shared_lost, 3);
+}
+
+#[test]
+fn what_a_thread_may_have_written_itself_has_no_certain_writer() {
+    let private = |writes: bool| {
+        What::Access(Access {
+            address: X,
+            bytes: 8,
+            reads: !writes,
+            writes,
+            private: true,
+            value: Some(1),
+            ..Access::default()
+        })
+    };
+    for lost in [0, 2] {
+        let mut script = Script::default();
+        script.step(1, 10, private(true));
+        script.step(2, 20, private(false));
+        let mut traces = script.traces();
+        traces.threads[2].private_lost = lost;
+        traces.threads[2].private_from = lost;
+        let report = explain(&traces, Ending::Status { thread: 2, status: 1 });
+        assert_eq!(report.reads[0].writer == Writer::Unknown, lost > 0);
+        // The race is one, whatever came between.
+        assert_eq!(report.races.len(), 1);
+    }
+}
+
+#[test]
+fn who_spins_on_a_lost_update_learns_of_the_update() {
+    let mut script = Script::default();
+    script.read(1, 16, X, 0);
+    script.read(2, 16, X, 0);
+    script.write(2, 17, X, 2);
+    script.write(1, 18, X, 1);
+    script.read(2, 20, X, 1);
+    script.read(2, 20, X, 1);
+    let report = explain(&script.traces(), Ending::Stopped);
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 16, 17));
+}

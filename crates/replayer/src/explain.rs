@@ -1,0 +1,71 @@
+//! `explain`: one traced replay, and what it says about how the run ended.
+use crate::Result;
+use crate::loaded::LoadedRun;
+use crate::plan::Plan;
+use crate::record::Show;
+use crate::replay;
+use crate::replay::Verdict;
+use crate::supervise;
+use crate::supervise::Watch;
+use crate::symbols::Symbols;
+use crate::trace;
+use failure_report::Ending;
+use failure_report::Report;
+use run_store::Outcome;
+use run_store::RunDirectory;
+
+/// A run, why it failed, and what is needed to say so in source lines.
+#[derive(Debug)]
+pub struct Explained {
+    pub loaded: LoadedRun,
+    /// Of the traced replay: the report is about the recorded run only if it was the same.
+    pub verdict: Verdict,
+    /// `None` if it was not.
+    pub report: Option<Report>,
+    pub symbols: Symbols,
+    /// Things the reader should know about the recording.
+    pub notes: Vec<String>,
+}
+
+/// Replays the run once, traced, and analyses the trace. An `Err` means that it never came to replaying.
+pub fn explain(run: RunDirectory, run_name: &str) -> Result<Explained> {
+    let (mut loaded, stage) = replay::load_replayable(run)?;
+    let plan = Plan::in_temporary_directory(&loaded, Plan::prepare(&loaded)?.schedule)?;
+    loaded.forget_lost_end(&plan.schedule);
+    let watch = Watch {
+        patience: replay::default_patience(&loaded),
+        jitter_seed: 0,
+        trace: true,
+    };
+    let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan.directory, &watch, Show::Nothing)?;
+    let verdict = replay::judge(&loaded, &plan.schedule, &observed, run_name);
+    let report = if verdict.identical {
+        let traces = trace::read(&plan.directory, observed.slots.len() as u32)?;
+        Some(failure_report::explain(&traces, ending(&loaded)))
+    } else {
+        None
+    };
+    Ok(Explained {
+        symbols: Symbols::load(&loaded.run),
+        notes: replay::notes(&loaded),
+        loaded,
+        verdict,
+        report,
+    })
+}
+
+fn ending(loaded: &LoadedRun) -> Ending {
+    let outcome = loaded.meta.ending.as_ref().map(|ending| ending.outcome);
+    // The main thread's return is the process's end, unless another thread is known to have ended it.
+    let thread = loaded.ended_in.map_or(0, |(thread, _)| thread);
+    match outcome {
+        Some(Outcome::Exited(0)) => Ending::Success,
+        Some(Outcome::Exited(status)) => Ending::Status { thread, status },
+        // A signal that no thread of the program met came from outside.
+        Some(Outcome::Signaled(signal)) if loaded.ended_in.is_some() => Ending::Signal {
+            thread,
+            signal: signal as u32,
+        },
+        Some(Outcome::Signaled(_) | Outcome::TimedOut) | None => Ending::Stopped,
+    }
+}

@@ -1,0 +1,96 @@
+//! Names of global variables: from the symbol tables of what was mapped when the recording began.
+use crate::sites::demangled;
+use object::Object;
+use object::ObjectSegment;
+use object::ObjectSymbol;
+use object::SymbolKind;
+use run_store::RunDirectory;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Variables by address; empty for what was stripped.
+#[derive(Debug, Default)]
+pub struct Symbols {
+    variables: BTreeMap<u64, (u64, String)>,
+}
+
+impl Symbols {
+    /// Reads what it can: a report without names is better than none.
+    pub fn load(run: &RunDirectory) -> Symbols {
+        let mut symbols = Symbols::default();
+        let Ok(maps) = fs::read_to_string(run.file("maps")) else {
+            return symbols;
+        };
+        let mut objects: BTreeMap<&str, u64> = BTreeMap::new();
+        for (start, path) in maps.lines().filter_map(mapping) {
+            let lowest = objects.entry(path).or_insert(start);
+            *lowest = start.min(*lowest);
+        }
+        for (path, base) in objects {
+            if let Ok(bytes) = fs::read(path) {
+                symbols.add(&bytes, base);
+            }
+        }
+        symbols
+    }
+
+    fn add(&mut self, bytes: &[u8], base: u64) -> Option<()> {
+        let file = object::File::parse(bytes).ok()?;
+        // Where the file's lowest address came to lie.
+        let lowest = file.segments().map(|segment| segment.address()).min()?;
+        let slide = base.wrapping_sub(lowest & !0xfff);
+        let variables = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0);
+        for symbol in variables {
+            if let Ok(name) = symbol.name() {
+                let entry = (symbol.size(), demangled(name));
+                self.variables.insert(symbol.address().wrapping_add(slide), entry);
+            }
+        }
+        Some(())
+    }
+
+    /// `counter`, or `accounts+24` for a part of something larger.
+    pub fn name(&self, address: u64) -> Option<String> {
+        let (start, (bytes, name)) = self.variables.range(..=address).next_back()?;
+        let offset = address - start;
+        if offset >= *bytes {
+            return None;
+        }
+        Some(match offset {
+            0 => name.clone(),
+            _ => format!("{name}+{offset}"),
+        })
+    }
+}
+
+/// Start and path of a line of `/proc/self/maps` that maps a file.
+fn mapping(line: &str) -> Option<(u64, &str)> {
+    let path = &line[line.find('/')?..];
+    let (start, _) = line.split_once('-')?;
+    Some((u64::from_str_radix(start, 16).ok()?, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_the_names_of_the_variables_they_are_in() {
+        let mut symbols = Symbols::default();
+        symbols.variables.insert(0x1000, (4, "counter".to_owned()));
+        symbols.variables.insert(0x1010, (80, "accounts".to_owned()));
+        assert_eq!(symbols.name(0x1000).as_deref(), Some("counter"));
+        assert_eq!(symbols.name(0x1004), None);
+        assert_eq!(symbols.name(0x1028).as_deref(), Some("accounts+24"));
+        assert_eq!(symbols.name(0xfff), None);
+    }
+
+    #[test]
+    fn maps_are_understood() {
+        let line = "555555554000-555555555000 r--p 00000000 fe:00 123   /tmp/a b";
+        assert_eq!(mapping(line), Some((0x5555_5555_4000, "/tmp/a b")));
+        assert_eq!(mapping("7ffff-80000 rw-p 0 00:00 0 [stack]"), None);
+    }
+}
