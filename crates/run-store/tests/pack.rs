@@ -60,6 +60,9 @@ impl Place {
             scope: Scope::Memory,
             chaos_seed: 0,
             log_bytes_max: 0,
+            trace: false,
+            call_sites: &[],
+            pid: 0,
             run_directory: run.path(),
         };
         drop(run.create_control(&setup).expect("a control file"));

@@ -142,7 +142,7 @@ impl Loaded {
 
     fn is_as_expected(&self, entry: &Entry) -> bool {
         let (length, at) = (entry.length as usize, self.base + entry.address);
-        if length < JUMP_BYTES || length > WINDOW_BYTES_MAX || entry.syscall_at as usize + 2 > length {
+        if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length) || entry.syscall_at as usize + 2 > length {
             return false;
         }
         if at < self.text || at + length as u64 > self.text + self.text_bytes {

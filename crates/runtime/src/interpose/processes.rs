@@ -147,7 +147,7 @@ pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_cha
         if observed().is_none() {
             return real::popen(command, mode);
         }
-        let reads = libc::strchr(mode, c_int::from(b'r')) != core::ptr::null_mut();
+        let reads = !libc::strchr(mode, c_int::from(b'r')).is_null();
         let mut ends = [0; 2];
         if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
             return core::ptr::null_mut();
