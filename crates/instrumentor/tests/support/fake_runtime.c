@@ -239,7 +239,7 @@ void __refrain_bzero(void *p, size_t n) {
 }
 
 void __refrain_register(const void *start, const void *stop, uint32_t version) {
-    if (version != 1 || ((uintptr_t)start & 15) || memcmp(start, "RFRNSITE", 8))
+    if (version != ABI_VERSION || ((uintptr_t)start & 15) || memcmp(start, "RFRNSITE", 8))
         fail("a malformed site table");
     site_start[tables] = start;
     site_stop[tables++] = stop;

@@ -37,6 +37,7 @@ pub fn toolchain() -> &'static Toolchain {
         let library = runtime_directory.join(runtime_abi::RUNTIME_LIBRARY);
         let mut command = Command::new("clang-22");
         command
+            .arg(format!("-DABI_VERSION={}", runtime_abi::ABI_VERSION))
             .args(["-O2", "-fPIC", "-shared", "-pthread", "-o"])
             .arg(&library)
             .arg(source("support/fake_runtime.c"));
