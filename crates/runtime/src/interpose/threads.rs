@@ -62,6 +62,13 @@ pub unsafe extern "C-unwind" fn create(
         // SAFETY: the program's own call.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     };
+    // Before the event, because what libc allocates for the copy has events of its own.
+    // SAFETY: `attributes` is null or the program's; libc initialises `own` before it is used.
+    let mut own = unsafe {
+        let mut own: pthread_attr_t = core::mem::zeroed();
+        copy_attributes(&mut own, attributes);
+        own
+    };
     let index = match begin_spawn(creator) {
         Some(index) => index,
         // SAFETY: the program's own call; the thread goes unrecorded, as the run now says.
@@ -76,10 +83,8 @@ pub unsafe extern "C-unwind" fn create(
     local.ends_unseen = is_foreign(caller);
     local.created = creator.point_after();
     local.slot.parent.store(creator.index, Relaxed);
-    // SAFETY: `attributes` is null or the program's; `own` is initialised by libc before it is used.
+    // SAFETY: `own` is initialised; the call is the program's own.
     unsafe {
-        let mut own: pthread_attr_t = core::mem::zeroed();
-        copy_attributes(&mut own, attributes);
         give_stack(creator, index, &mut own);
         // The event is over before the call: what libc allocates in it has events of its own.
         creator.complete();

@@ -1,0 +1,17 @@
+//! Any bytes as a file of recorded inputs: read to the end, or refused, in peace.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use log_format::inputs::Reader;
+use run_model::ThreadIndex;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(mut reader) = Reader::open(bytes, ThreadIndex(0)) else {
+        return;
+    };
+    let mut event = 0;
+    while let Ok(Some(call)) = reader.next_call() {
+        assert!(call.entry.event >= event);
+        event = call.entry.event;
+        assert_eq!(call.ranges().count(), call.entry.ranges as usize);
+    }
+});
