@@ -16,6 +16,7 @@ use run_store::RunMeta;
 use run_store::RunState;
 use run_store::SlotSnapshot;
 use run_store::Truncated;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
@@ -69,6 +70,18 @@ impl Overview {
 }
 
 impl LoadedRun {
+    /// The events of a thread that were, or contained, system calls; as far as they can be read.
+    pub fn call_events(&self, thread: u32) -> BTreeSet<u64> {
+        let file = fs::read(self.run.thread_inputs(thread)).unwrap_or_default();
+        let mut events = BTreeSet::new();
+        if let Ok(mut reader) = log_format::inputs::Reader::open(&file, ThreadIndex(thread)) {
+            while let Ok(Some(call)) = reader.next_call() {
+                events.insert(call.entry.event);
+            }
+        }
+        events
+    }
+
     pub fn load(run: RunDirectory) -> Result<LoadedRun> {
         let overview = Overview::load(&run)?;
         if overview.state == RunState::Recording {

@@ -79,9 +79,11 @@ impl Failure {
             _ => How::Fault,
         };
         // A fault hits before the event that would come next; whoever ended the program had done its last one.
+        // Printing a message and sending oneself a signal are events, too, but what decided came before them.
+        let calls = loaded.call_events(thread);
         let point = FailurePoint {
             thread,
-            event: events.saturating_sub(1),
+            event: (0..events).rev().find(|event| !calls.contains(event)).unwrap_or(0),
         };
         Failure {
             thread: Some(thread),

@@ -308,7 +308,9 @@ impl Local {
         if self.inside_event || !control::observes_memory() {
             return;
         }
-        if let Some((bytes, count)) = table::outgoing(number) {
+        if let Some((bytes, count)) = table::outgoing(number)
+            && !is_on_stack(arguments[bytes])
+        {
             self.declare(arguments[bytes] as u64, arguments[count] as u64, Reach::Reads);
         }
     }
@@ -322,6 +324,13 @@ impl Local {
             inputs::copy(from, address as *mut u8, bytes);
         }
     }
+}
+
+/// Is this in the part of the caller's stack that has just been used? Nobody else writes there.
+fn is_on_stack(address: usize) -> bool {
+    const NEAR: usize = 1 << 16;
+    let here = &raw const address as usize;
+    (here..here + NEAR).contains(&address)
 }
 
 /// What pointers to lengths said before the call: the room there was.

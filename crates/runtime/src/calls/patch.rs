@@ -1,6 +1,7 @@
 //! Replaces libc's `syscall` instructions by jumps, at the places the tool has found.
 use crate::calls::entry;
 use crate::sys;
+use core::arch::global_asm;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
@@ -16,17 +17,45 @@ use runtime_abi::call_sites::Table;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 
 const PAGE: u64 = 4096;
-/// A window's bytes without the `syscall`, the call of our entry, and the jump back.
+/// A window's bytes without the `syscall`, the call of our entry, the jump back; and, in the last 8 bytes, where in the
+/// window the call would have returned to.
 const TRAMPOLINE_BYTES: usize = 64;
-const _: () = assert!(WINDOW_BYTES_MAX + SKIP_RED_ZONE.len() + 13 + BACK.len() + JUMP_BYTES <= TRAMPOLINE_BYTES);
+const RETURN_AT: usize = TRAMPOLINE_BYTES - 8;
+const _: () = assert!(WINDOW_BYTES_MAX + SKIP_RED_ZONE.len() + 13 + BACK.len() + JUMP_BYTES <= RETURN_AT);
 /// How far from the code a trampoline can be, with room to spare.
 const REACH: u64 = 1 << 30;
+
+// Trampolines are in this library, so that unwinders and debuggers find out how to go on through them: at the call of our
+// entry the stack pointer is 128 below that of the window, all other registers are the window's, and the return address is
+// what the last 8 bytes of the trampoline say (DW_CFA_val_expression of rip: rip & -64, + 56, load).
+global_asm!(
+    ".section .text.refrain_trampolines, \"ax\", @progbits",
+    ".p2align 12",
+    ".hidden __refrain_trampolines",
+    ".globl __refrain_trampolines",
+    ".type __refrain_trampolines, @function",
+    "__refrain_trampolines:",
+    ".cfi_startproc",
+    ".cfi_def_cfa rsp, 128",
+    ".cfi_escape 0x16, 0x10, 0x08, 0x80, 0x00, 0x09, 0xc0, 0x1a, 0x23, 0x38, 0x06",
+    ".fill {bytes}, 1, 0xcc",
+    ".cfi_endproc",
+    ".size __refrain_trampolines, {bytes}",
+    ".p2align 12",
+    ".text",
+    bytes = const SITES_MAX * TRAMPOLINE_BYTES,
+);
+
+unsafe extern "C" {
+    static __refrain_trampolines: [u8; SITES_MAX * TRAMPOLINE_BYTES];
+}
 
 /// `lea rsp, [rsp - 128]`: the function around the call may keep data below its stack pointer.
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 /// `lea rsp, [rsp + 128]`
 const BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0];
 const BREAKPOINT: u8 = 0xcc;
+const WRITABLE: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
@@ -124,12 +153,13 @@ impl Loaded {
             return false;
         }
         let bytes = (entries.len() * TRAMPOLINE_BYTES).next_multiple_of(PAGE as usize);
-        let Some(trampolines) = self.map_near(bytes) else {
+        let trampolines = &raw const __refrain_trampolines as u64;
+        if trampolines.abs_diff(self.text) > REACH || !protect(trampolines, bytes as u64, WRITABLE) {
             return false;
-        };
+        }
         let start = self.text / PAGE * PAGE;
         let length = (self.text + self.text_bytes).next_multiple_of(PAGE) - start;
-        if !protect(start, length, libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
+        if !protect(start, length, WRITABLE) {
             return false;
         }
         for (i, entry) in entries.iter().enumerate() {
@@ -153,15 +183,6 @@ impl Loaded {
         found == &entry.bytes[..length]
     }
 
-    /// Fresh memory that jumps from this object's code can reach; at the same place in every run.
-    fn map_near(&self, bytes: usize) -> Option<u64> {
-        const STEP: u64 = 1 << 20;
-        let first = self.base / STEP * STEP;
-        (1..REACH / STEP)
-            .map(|step| first - step * STEP)
-            .find(|address| sys::map_at(*address, bytes, -1, 0, false).is_ok())
-    }
-
     fn replace(&self, entry: &Entry, trampoline: u64) {
         let site = self.base + entry.address;
         let (length, syscall_at) = (entry.length as usize, entry.syscall_at as usize);
@@ -179,10 +200,12 @@ impl Loaded {
         code.put(&entry.bytes[syscall_at + 2..length]);
         let back = jump(trampoline + code.length as u64, site + length as u64);
         code.put(&back);
+        let returns_to = site + syscall_at as u64 + 2;
+        code.bytes[RETURN_AT..].copy_from_slice(&returns_to.to_le_bytes());
         let mut window = [BREAKPOINT; WINDOW_BYTES_MAX];
         window[..JUMP_BYTES].copy_from_slice(&jump(site, trampoline));
-        // SAFETY: the trampoline is fresh memory of ours; the window is code that `patch` made writable, and there is no
-        // other thread that could be running it.
+        // SAFETY: the trampoline is code of ours, the window of libc's; `patch` made both writable, and there is no other
+        // thread that could be running them.
         unsafe {
             core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), trampoline as *mut u8, TRAMPOLINE_BYTES);
             core::ptr::copy_nonoverlapping(window.as_ptr(), site as *mut u8, length);
@@ -202,7 +225,7 @@ impl Code {
     }
 }
 
-/// A near jump; `map_near` keeps the two within reach.
+/// A near jump; `patch` has made sure that the two are within reach.
 fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let displacement = to.wrapping_sub(from + JUMP_BYTES as u64) as i32;
     let mut code = [0xe9, 0, 0, 0, 0];
