@@ -140,6 +140,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "what came from the system is not recorded, so a replay gets it anew: {why}"
         ));
     }
+    if let Some(number) = ending.unknown_call {
+        say(format_args!(
+            "system call {number} is not known to this version: its result is recorded, but not what it wrote"
+        ));
+    }
     if ending.forked {
         say(format_args!(
             "the program called fork; what its children did is not recorded"

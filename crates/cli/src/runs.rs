@@ -194,6 +194,12 @@ fn write_info(
     if let Some(reason) = overview.truncated() {
         writeln!(out, "truncated   the log ends before the program did, because {reason}")?;
     }
+    if let Some(number) = overview.header.unknown_call {
+        writeln!(
+            out,
+            "calls       system call {number} is not known to this version: what it wrote is not recorded"
+        )?;
+    }
     if overview.header.forked {
         writeln!(
             out,

@@ -158,9 +158,14 @@ fn fits(signal: u32, outcome: Option<Outcome>) -> bool {
 
 /// Threads that were numbered but not created when the program ended: nobody's log speaks of them.
 fn drop_unborn(logs: &mut Logs) {
-    let records = logs.threads.iter().flat_map(|log| &log.records);
+    // The record of a creation is written before its event is complete; only then there is a thread.
+    let records = logs
+        .threads
+        .iter()
+        .flat_map(|log| log.records.iter().map(|record| (log.events, record)));
     let newest = records
-        .filter(|r| r.kind == Kind::Spawn)
+        .filter(|(events, record)| record.kind == Kind::Spawn && record.event < *events)
+        .map(|(_, record)| record)
         .map(|r| r.value as usize)
         .max();
     let created = newest.unwrap_or(0) + 1;

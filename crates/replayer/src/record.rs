@@ -143,6 +143,7 @@ impl Recording {
             outcome,
             truncated,
             forked: header.forked,
+            unknown_call: header.unknown_call,
             threads: header.threads,
             events: slots.iter().map(|slot| slot.count).sum(),
             records: slots.iter().map(|slot| slot.records).sum(),

@@ -64,6 +64,9 @@ pub struct Ending {
     /// The program called fork; its children were not recorded.
     #[serde(default)]
     pub forked: bool,
+    /// Number of the first system call that the runtime did not know: what it wrote is not recorded.
+    #[serde(default)]
+    pub unknown_call: Option<u32>,
     pub threads: u32,
     pub events: u64,
     pub records: u64,

@@ -124,6 +124,7 @@ fn ending() -> Ending {
         outcome: Outcome::Exited(1),
         truncated: None,
         forked: false,
+        unknown_call: None,
         threads: 1,
         events: 1,
         records: 1,

@@ -70,6 +70,7 @@ fn ending(outcome: Outcome) -> Ending {
         outcome,
         truncated: Some(Truncated::NoSpace { errno: 28 }),
         forked: false,
+        unknown_call: None,
         threads: 2,
         events: 100,
         records: 10,

@@ -124,20 +124,13 @@ pub fn users(held: &[u64; CHUNK_CELLS], me: u32) -> ([Point; CHUNK_CELLS], usize
     (users, count)
 }
 
-/// Has every cell of the chunk that was used since it was split been read last, and one of them by another thread?
+/// Did another thread, as the last user of one of the chunk's cells, only read it?
 pub fn pass_among_readers(chunk: u64, me: u32) -> bool {
-    let mut by_others = false;
-    for cell in 0..CHUNK_CELLS as u64 {
+    (0..CHUNK_CELLS as u64).any(|cell| {
         // Relaxed: a hint.
         let seen = cell_word(chunk + cell * CELL_BYTES).load(Relaxed);
-        if previous(seen, me).is_some() {
-            if wrote(seen) {
-                return false;
-            }
-            by_others = true;
-        }
-    }
-    by_others
+        previous(seen, me).is_some() && !wrote(seen)
+    })
 }
 
 /// Gives the lock bit back and changes nothing: the chunk is not split any more.
