@@ -323,13 +323,6 @@ impl Local {
             }
         }
         self.spins = (self.spins / 2).max(SPINS_MIN);
-        // On a busy machine the other thread may be waiting for this processor.
-        for _ in 0..YIELDS {
-            sys::yield_now();
-            if arrived() {
-                return;
-            }
-        }
         self.slot.wait_thread.store(thread, Relaxed);
         self.slot.wait_count.store(count, Relaxed);
         self.slot.state.store(thread_state::WAITING, Release);
@@ -420,7 +413,6 @@ const LOOK_EVERY_NS: u64 = 1_000_000;
 pub const SPINS_AT_FIRST: u32 = 512;
 const SPINS_MAX: u32 = 4096;
 const SPINS_MIN: u32 = 32;
-const YIELDS: u32 = 256;
 
 fn sleep_until_woken(awaited: &ThreadSlot, count: u64) {
     let earlier = |at: u64| if at == 0 { count } else { at.min(count) };
