@@ -55,7 +55,7 @@ generators! {
     srand48(seed: c_long);
 }
 
-/// Futexes used directly, by C++20's atomic waits and by libstdc++'s futures; other calls are recorded like libc's own.
+/// Futexes used directly, by C++20's atomic waits and by libstdc++'s futures; other calls pass through.
 ///
 /// A futex call changes no memory. What it returns is a result like any other; waiting is left out in replay, because
 /// the atomic accesses around it, which are recorded, decide what happens.
@@ -74,7 +74,7 @@ pub unsafe extern "C-unwind" fn syscall(
 ) -> c_long {
     let call = || {
         // SAFETY: the program's own call; unused arguments are whatever the registers held, as always.
-        let result = unsafe { crate::calls::system_call(number, [a, b, c, d, e, f]) };
+        let result = unsafe { crate::sys::syscall(number, [a, b, c, d, e, f]) };
         if (-4095..0).contains(&result) {
             // SAFETY: errno is the calling thread's.
             unsafe { *libc::__errno_location() = -result as c_int };
