@@ -24,8 +24,11 @@ pub fn header(thread: ThreadIndex) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// `thread-N.log` without allocation: the name's bytes and how many of them count (no terminating zero).
-pub fn file_name(thread: ThreadIndex) -> ([u8; 24], usize) {
+/// `thread-N.EXTENSION` without allocation: the name's bytes and how many of them count (no terminating zero).
+///
+/// # Panics
+/// If the extension has more than six letters.
+pub fn file_name(thread: ThreadIndex, extension: &str) -> ([u8; 24], usize) {
     let mut digits = [0; 10];
     let mut first = digits.len();
     let mut rest = thread.0;
@@ -39,7 +42,8 @@ pub fn file_name(thread: ThreadIndex) -> ([u8; 24], usize) {
     }
     let mut name = [0; 24];
     let mut length = 0;
-    for &byte in b"thread-".iter().chain(&digits[first..]).chain(b".log") {
+    let parts = [b"thread-", &digits[first..], b".", extension.as_bytes()];
+    for &byte in parts.into_iter().flatten() {
         name[length] = byte;
         length += 1;
     }
@@ -143,8 +147,10 @@ mod tests {
     #[test]
     fn names_are_decimal() {
         for thread in [0, 7, 10, 31_999, u32::MAX] {
-            let (name, length) = file_name(ThreadIndex(thread));
-            assert_eq!(&name[..length], format!("thread-{thread}.log").as_bytes());
+            for extension in ["log", "inputs"] {
+                let (name, length) = file_name(ThreadIndex(thread), extension);
+                assert_eq!(&name[..length], format!("thread-{thread}.{extension}").as_bytes());
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ mod control;
 mod debugger;
 mod ending;
 mod ghost;
+mod growing_file;
 mod heap;
 mod interpose;
 mod local;

@@ -207,13 +207,18 @@ fn recorder_asked_to_stop(sandbox: &Sandbox, guest: &Guest) -> Checked {
     for kind in [Signal::INT, Signal::TERM, Signal::HUP] {
         let underway = Underway::start_with(sandbox, &[], &program)?;
         signal(underway.pid(), kind)?;
-        let (status, expected) = (underway.finish()?, 128 + kind.as_raw());
-        require(status == expected, || {
-            format!("expected exit status {expected}, got {status}")
-        })?;
-        check_stopped_by(sandbox, kind)?;
+        finish_stopped(sandbox, underway, kind)?;
     }
     Ok(())
+}
+
+/// The recorder ends as by the signal, and the run says so.
+fn finish_stopped(sandbox: &Sandbox, underway: Underway, kind: Signal) -> Checked {
+    let (status, expected) = (underway.finish()?, 128 + kind.as_raw());
+    require(status == expected, || {
+        format!("expected exit status {expected}, got {status}")
+    })?;
+    check_stopped_by(sandbox, kind)
 }
 
 /// Recorder and program get it, as from a terminal.
@@ -225,11 +230,7 @@ fn group_asked_to_stop(sandbox: &Sandbox, guest: &Guest) -> Checked {
             return failed("the recorder has no process group");
         };
         kill_process_group(group, kind).or_else(|e| failed(format!("cannot send a signal to {group:?}: {e}")))?;
-        let (status, expected) = (underway.finish()?, 128 + kind.as_raw());
-        require(status == expected, || {
-            format!("expected exit status {expected}, got {status}")
-        })?;
-        check_stopped_by(sandbox, kind)?;
+        finish_stopped(sandbox, underway, kind)?;
     }
     Ok(())
 }

@@ -1,12 +1,14 @@
-//! The file `thread-N.inputs`: written through a mapping while recording, mapped whole and read in place in replay.
+//! The file `thread-N.inputs`: grown while recording, mapped whole and read in place in replay.
 use crate::calls::signals;
 use crate::control;
 use crate::ending;
+use crate::growing_file;
+use crate::growing_file::GrowingFile;
+use crate::growing_file::Refusal;
 use crate::log;
 use crate::sys;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::Ordering::Release;
 use log_format::inputs;
 use log_format::inputs::Call;
 use log_format::inputs::Entry;
@@ -14,22 +16,17 @@ use log_format::inputs::RangeHash;
 use log_format::inputs::Reader;
 use run_model::ThreadIndex;
 use runtime_abi::RUNTIME_REGION;
-use runtime_abi::truncated;
 
-/// Where files are mapped while recording: 32 MiB apart, the header's page first, then the window; in the second half,
-/// memory for the kernel to write into.
+/// Where files are mapped while recording: 32 MiB apart; in the second half, memory for the kernel to write into.
 const FILES: u64 = RUNTIME_REGION + 0x0240_0000_0000;
 const SPACING: u64 = 1 << 25;
 const BOUNCE_AT: u64 = SPACING / 2;
 pub const BOUNCE_BYTES: usize = (SPACING / 2) as usize;
-const _: () = assert!(PAGE + LARGEST_WINDOW <= BOUNCE_AT);
+const _: () = assert!(growing_file::MAPPED_BYTES <= BOUNCE_AT);
 /// In replay they are mapped whole, one behind the other.
 const WHOLE_FILES: u64 = RUNTIME_REGION + 0x0340_0000_0000;
 const PAGE: u64 = 4096;
-const FIRST_WINDOW: u64 = 1 << 14;
-const LARGEST_WINDOW: u64 = 1 << 23;
-/// Bytes copied at a time: always fits into a window that has just been moved.
-const PIECE: usize = 1 << 20;
+const EXTENSION: &str = "inputs";
 
 /// What the kernel wrote: where in the program's memory it belongs, and where it is.
 #[derive(Clone, Copy, Default)]
@@ -50,10 +47,7 @@ impl Range {
 
 pub struct InputWriter {
     thread: u32,
-    /// Bytes of the file written so far; 0: not yet created.
-    end: u64,
-    window_start: u64,
-    window_end: u64,
+    file: GrowingFile,
     has_bounce: bool,
 }
 
@@ -61,25 +55,19 @@ impl InputWriter {
     pub const fn new(thread: u32) -> InputWriter {
         InputWriter {
             thread,
-            end: 0,
-            window_start: 0,
-            window_end: 0,
+            file: GrowingFile::new(thread, EXTENSION, FILES + thread as u64 * SPACING),
             has_bounce: false,
         }
     }
 
     /// Memory of this thread's alone for the kernel to write into.
     pub fn bounce(&mut self) -> Option<usize> {
-        let address = self.base() + BOUNCE_AT;
+        let address = FILES + self.thread as u64 * SPACING + BOUNCE_AT;
         if !self.has_bounce {
             sys::map_at(address, BOUNCE_BYTES, -1, 0, false).ok()?;
             self.has_bounce = true;
         }
         Some(address as usize)
-    }
-
-    fn base(&self) -> u64 {
-        FILES + self.thread as u64 * SPACING
     }
 
     /// Appends one call. False: it could not be written; recording has stopped.
@@ -114,80 +102,36 @@ impl InputWriter {
             ..Entry::default()
         };
         entry.hash = RangeHash::new(&entry).fold();
-        let at = self.end.saturating_sub(inputs::ENTRY_BYTES as u64);
-        if log::is_stopped() || at < self.window_start.max(inputs::HEADER_BYTES as u64) {
-            return;
+        if !log::is_stopped()
+            && let Some(place) = self.file.written(inputs::ENTRY_BYTES)
+        {
+            let bytes = entry.encode();
+            copy(bytes.as_ptr(), place, bytes.len());
         }
-        let place = self.base() + PAGE + (at - self.window_start);
-        let bytes = entry.encode();
-        copy(bytes.as_ptr(), place as *mut u8, bytes.len());
     }
 
-    fn try_append(&mut self, entry: &Entry, ranges: &[Range]) -> Result<(), (u32, i32)> {
+    fn try_append(&mut self, entry: &Entry, ranges: &[Range]) -> Result<(), Refusal> {
         self.put(&entry.encode())?;
         for range in ranges {
             self.put(&inputs::encode_range(range.address as u64, range.bytes as u64))?;
             // SAFETY: `append`'s caller promises that the ranges can be read.
-            for piece in unsafe { range.data() }.chunks(PIECE) {
+            for piece in unsafe { range.data() }.chunks(growing_file::MOST_AT_ONCE) {
                 self.put(piece)?;
             }
             let padding = range.bytes.next_multiple_of(8) - range.bytes;
             self.put(&[0; 8][..padding])?;
         }
-        // Release: the entry's bytes are written before the length that covers them.
-        let length = self.end - inputs::HEADER_BYTES as u64;
-        let field = self.base() + inputs::LENGTH_OFFSET as u64;
-        // SAFETY: the header's page stays mapped at `base` from the first `put` on; the field is 8-aligned.
-        unsafe { &*(field as *const AtomicU64) }.store(length, Release);
+        let length = self.file.end() - inputs::HEADER_BYTES as u64;
+        self.file.publish(inputs::LENGTH_OFFSET, length);
         Ok(())
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), (u32, i32)> {
-        if self.end == 0 || self.end + bytes.len() as u64 > self.window_end {
-            self.move_window(bytes.len() as u64)?;
-        }
-        let at = self.base() + PAGE + (self.end - self.window_start);
-        copy(bytes.as_ptr(), at as *mut u8, bytes.len());
-        self.end += bytes.len() as u64;
-        Ok(())
-    }
-
-    #[cold]
-    fn move_window(&mut self, least: u64) -> Result<(), (u32, i32)> {
-        let header = control::header();
-        let used = self.end.saturating_sub(self.window_start);
-        let total = header.log_bytes.fetch_add(used, Relaxed) + used;
-        if header.log_bytes_max != 0 && total >= header.log_bytes_max {
-            return Err((truncated::SIZE_LIMIT, 0));
-        }
-        let bytes = (self.window_end - self.window_start)
-            .saturating_mul(2)
-            .clamp(FIRST_WINDOW, LARGEST_WINDOW)
-            .max((least + 2 * PAGE).next_multiple_of(PAGE));
-        let mut buffer = [0; 4352];
-        let mut name = [0; 32];
-        let path = control::path_in_run(file_name(self.thread, &mut name), &mut buffer);
-        let file = sys::open(path, libc::O_RDWR | libc::O_CREAT).map_err(|errno| (truncated::LOG_FILE, errno))?;
-        let result = self.map_window(file, bytes);
-        sys::close(file);
-        result
-    }
-
-    fn map_window(&mut self, file: i32, bytes: u64) -> Result<(), (u32, i32)> {
-        let map = |at, bytes, offset| {
-            sys::map_at(at, bytes, file, offset, true).map_err(|errno| (truncated::LOG_FILE, errno))
-        };
-        if self.end == 0 {
-            sys::write_all(file, &inputs::header(ThreadIndex(self.thread)));
-        }
-        let start = self.end / PAGE * PAGE;
-        sys::allocate(file, start, bytes as usize).map_err(|errno| (truncated::NO_SPACE, errno))?;
-        if self.end == 0 {
-            map(self.base(), PAGE as usize, 0)?;
-            self.end = inputs::HEADER_BYTES as u64;
-        }
-        map(self.base() + PAGE, bytes as usize, start)?;
-        (self.window_start, self.window_end) = (start, start + bytes);
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let place = self
+            .file
+            .room(bytes.len(), || inputs::header(ThreadIndex(self.thread)))?;
+        copy(bytes.as_ptr(), place, bytes.len());
+        self.file.advance(bytes.len());
         Ok(())
     }
 }
@@ -199,14 +143,6 @@ pub fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         core::arch::asm!("rep movsb", inout("rcx") bytes => _, inout("rsi") from => _, inout("rdi") to => _,
              options(nostack, preserves_flags));
     }
-}
-
-fn file_name(thread: u32, buffer: &mut [u8; 32]) -> &[u8] {
-    let (name, length) = log_format::file_name(ThreadIndex(thread));
-    let stem = length - b"log".len();
-    buffer[..stem].copy_from_slice(&name[..stem]);
-    buffer[stem..stem + 6].copy_from_slice(b"inputs");
-    &buffer[..stem + 6]
 }
 
 /// A thread's recorded calls, in order.
@@ -227,8 +163,9 @@ impl InputReader {
     /// Maps the thread's file, if the recording has one.
     pub fn open(&mut self, thread: u32) {
         static NEXT: AtomicU64 = AtomicU64::new(WHOLE_FILES);
-        let (mut buffer, mut name) = ([0; 4352], [0; 32]);
-        let path = control::path_in_run(file_name(thread, &mut name), &mut buffer);
+        let mut buffer = [0; 4352];
+        let (name, length) = log_format::file_name(ThreadIndex(thread), EXTENSION);
+        let path = control::path_in_run(&name[..length], &mut buffer);
         let Ok(file) = sys::open(path, libc::O_RDONLY) else {
             return;
         };

@@ -100,28 +100,27 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     let Some(local) = Local::current() else {
         return real(arguments);
     };
-    if number == libc::SYS_exit_group {
+    let treatment = table::treatment(number, &arguments);
+    if treatment == Treatment::End {
         ending::at_last_call();
     }
     if local.calls_pass || local.ends_unseen {
         return real(arguments);
     }
-    // Gates decide who goes on; giving the processor away would only take time.
-    if number == libc::SYS_sched_yield && control::mode() == Mode::Replay {
-        return 0;
-    }
-    let result = match table::treatment(number, &arguments) {
+    let is_replay = control::mode() == Mode::Replay;
+    let result = match treatment {
+        Treatment::Yield if is_replay => 0,
+        Treatment::Real | Treatment::Yield | Treatment::End => real(arguments),
         // SAFETY: the caller's promise.
-        _ if number == libc::SYS_rt_sigaction => unsafe { signals::set_action(arguments) },
-        Treatment::Real => real(arguments),
+        Treatment::SignalAction => unsafe { signals::set_action(arguments) },
         Treatment::Refused => -libc::ENOSYS as isize,
-        treatment => {
+        Treatment::Logged | Treatment::Unknown => {
             if treatment == Treatment::Unknown {
                 note_unknown(number);
             }
-            match control::mode() {
-                Mode::Replay => local.answer(number, arguments),
-                _ => local.record_call(number, arguments, real),
+            match is_replay {
+                true => local.answer(number, arguments),
+                false => local.record_call(number, arguments, real),
             }
         }
     };

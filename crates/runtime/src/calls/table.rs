@@ -6,6 +6,12 @@ use core::ffi::c_long;
 pub enum Treatment {
     /// Done in recording and in replay.
     Real,
+    /// Done in recording, left out in replay, where gates decide who goes on.
+    Yield,
+    /// Ends the process; in replay, when all threads are where they were.
+    End,
+    /// Says what is to happen on a signal: `signals.rs`.
+    SignalAction,
     /// Done in recording; in replay, the log answers.
     Logged,
     /// Logged, though we do not know what it writes.
@@ -287,8 +293,6 @@ pub fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
         | libc::SYS_munlockall
         | libc::SYS_msync
         | libc::SYS_brk
-        | libc::SYS_sched_yield
-        | libc::SYS_rt_sigaction
         | libc::SYS_rt_sigprocmask
         | libc::SYS_rt_sigpending
         | libc::SYS_rt_sigreturn
@@ -305,8 +309,10 @@ pub fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
         | libc::SYS_clone3
         | libc::SYS_fork
         | libc::SYS_vfork
-        | libc::SYS_exit
-        | libc::SYS_exit_group => Treatment::Real,
+        | libc::SYS_exit => Treatment::Real,
+        libc::SYS_sched_yield => Treatment::Yield,
+        libc::SYS_exit_group => Treatment::End,
+        libc::SYS_rt_sigaction => Treatment::SignalAction,
         // Anonymous memory; a mapped file is an input.
         libc::SYS_mmap if arguments[3] as i32 & libc::MAP_ANONYMOUS != 0 => Treatment::Real,
         libc::SYS_mmap => Treatment::Logged,

@@ -7,6 +7,7 @@
 mod barriers;
 mod c11;
 mod callers;
+mod children;
 mod clocks;
 mod conditions;
 mod locks;
@@ -14,7 +15,6 @@ mod once;
 mod openmp;
 mod output;
 mod process;
-mod processes;
 mod semaphores;
 mod threads;
 

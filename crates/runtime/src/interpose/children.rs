@@ -1,4 +1,4 @@
-//! Other processes. They are not recorded; in replay none is started, and what they answered comes from the log.
+//! Child processes. They are not recorded; in replay none is started, and what they answered comes from the log.
 use crate::calls;
 use crate::ghost::Turn;
 use crate::ghost::observed;

@@ -1,0 +1,131 @@
+//! A file of one thread's that grows at its end: a mapping that only this thread writes, so `kill -9` loses nothing.
+//!
+//! The header's page stays mapped; behind it, a window moves along with the end. Room is allocated in the file before it
+//! is touched, so a full disk is an error we see and not a SIGBUS.
+use crate::control;
+use crate::sys;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use run_model::ThreadIndex;
+use runtime_abi::truncated;
+
+const PAGE: u64 = 4096;
+/// The first window is small (a run may have thousands of threads), later ones larger.
+const FIRST_WINDOW: u64 = 1 << 14;
+const LARGEST_WINDOW: u64 = 1 << 22;
+/// Bytes that can be asked for at once.
+pub const MOST_AT_ONCE: usize = 1 << 20;
+/// Address space a file needs.
+pub const MAPPED_BYTES: u64 = PAGE + LARGEST_WINDOW;
+const _: () = assert!(MOST_AT_ONCE as u64 + PAGE <= LARGEST_WINDOW);
+
+/// Why a file cannot grow: one of `runtime_abi::truncated`, and an errno.
+pub type Refusal = (u32, i32);
+
+pub struct GrowingFile {
+    thread: u32,
+    extension: &'static str,
+    /// Where it is mapped: `MAPPED_BYTES` that are its own.
+    base: u64,
+    /// Bytes of the file written so far; 0: not yet created.
+    end: u64,
+    /// The part of the file that is mapped.
+    window_start: u64,
+    window_end: u64,
+}
+
+impl GrowingFile {
+    pub const fn new(thread: u32, extension: &'static str, base: u64) -> GrowingFile {
+        GrowingFile {
+            thread,
+            extension,
+            base,
+            end: 0,
+            window_start: 0,
+            window_end: 0,
+        }
+    }
+
+    pub fn is_created(&self) -> bool {
+        self.end != 0
+    }
+
+    /// Bytes written so far.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Room for `bytes` more at the end. The first time, the file is created with `header` in it.
+    #[inline]
+    pub fn room(&mut self, bytes: usize, header: impl FnOnce() -> [u8; 64]) -> Result<*mut u8, Refusal> {
+        if self.end + bytes as u64 > self.window_end {
+            self.move_window(bytes, header)?;
+        }
+        Ok((self.base + PAGE + (self.end - self.window_start)) as *mut u8)
+    }
+
+    /// So many bytes of the room have been written.
+    #[inline]
+    pub fn advance(&mut self, bytes: usize) {
+        self.end += bytes as u64;
+    }
+
+    /// What was written up to `back` bytes before the end, if it is still mapped.
+    pub fn written(&self, back: usize) -> Option<*mut u8> {
+        let at = self.end.checked_sub(back as u64)?;
+        (self.is_created() && at >= self.window_start).then(|| (self.base + PAGE + (at - self.window_start)) as *mut u8)
+    }
+
+    /// Stores a word of the header, after everything written before: a reader sees the old one or the new one.
+    #[inline]
+    pub fn publish(&self, offset: usize, word: u64) {
+        // SAFETY: the header's page stays mapped at `base` from the first `room` on; the field is 8-aligned.
+        let field = unsafe { &*((self.base + offset as u64) as *const AtomicU64) };
+        // Release: the bytes are written before the word that covers them.
+        field.store(word, Release);
+    }
+
+    /// Moves the window so that it starts at the page of the file's end.
+    #[cold]
+    fn move_window(&mut self, least: usize, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
+        assert!(least <= MOST_AT_ONCE);
+        let control = control::header();
+        let used = self.end.saturating_sub(self.window_start);
+        let total = control.log_bytes.fetch_add(used, Relaxed) + used;
+        if control.log_bytes_max != 0 && total >= control.log_bytes_max {
+            return Err((truncated::SIZE_LIMIT, 0));
+        }
+        let bytes = (self.window_end - self.window_start)
+            .saturating_mul(2)
+            .max((least as u64 + PAGE).next_multiple_of(PAGE))
+            .clamp(FIRST_WINDOW, LARGEST_WINDOW);
+        let (name, length) = log_format::file_name(ThreadIndex(self.thread), self.extension);
+        let mut buffer = [0; 4352];
+        let path = control::path_in_run(&name[..length], &mut buffer);
+        let file = sys::open(path, libc::O_RDWR | libc::O_CREAT).map_err(|errno| (truncated::LOG_FILE, errno))?;
+        let result = self.map_window(file, bytes, header);
+        sys::close(file);
+        result
+    }
+
+    fn map_window(&mut self, file: i32, bytes: u64, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
+        let start = self.end / PAGE * PAGE;
+        let map = |at, bytes, offset| {
+            sys::map_at(at, bytes, file, offset, true).map_err(|errno| (truncated::LOG_FILE, errno))
+        };
+        let header = (!self.is_created()).then(header);
+        if let Some(header) = &header {
+            // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
+            sys::write_all(file, header);
+        }
+        sys::allocate(file, start, bytes as usize).map_err(|errno| (truncated::NO_SPACE, errno))?;
+        if let Some(header) = &header {
+            map(self.base, PAGE as usize, 0)?;
+            self.end = header.len() as u64;
+        }
+        map(self.base + PAGE, bytes as usize, start)?;
+        (self.window_start, self.window_end) = (start, start + bytes);
+        Ok(())
+    }
+}
