@@ -103,9 +103,19 @@ pub struct RecordArguments {
     /// Stop logging after S seconds, when a log next grows; the program runs on
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub max_time: Option<Duration>,
+    /// Which processes that the program starts are recorded with it: all that were forked, and programs built with refrain;
+    /// or none
+    #[arg(long, value_enum, default_value = "all", value_name = "WHICH")]
+    pub follow: Follow,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Follow {
+    All,
+    None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

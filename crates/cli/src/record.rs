@@ -1,6 +1,7 @@
 //! `refrain record`
 use crate::Ended;
 use crate::Failure;
+use crate::arguments::Follow;
 use crate::arguments::KeepWhen;
 use crate::arguments::RecordArguments;
 use crate::output::count;
@@ -41,6 +42,13 @@ pub fn record(arguments: RecordArguments) -> Ended {
             timeout: arguments.timeout,
             log_bytes_max: arguments.max_size,
             logging_time_max: arguments.max_time,
+            follow: arguments.follow == Follow::All,
+            tell_waiting: |processes| {
+                say(format_args!(
+                    "the program has ended; waiting for {} that it started (Ctrl-C ends them)",
+                    count_processes(processes)
+                ));
+            },
         },
         output: arguments.output,
         chaos_seed: arguments.chaos.map(|seed| seed.unwrap_or_else(random_seed).max(1)),
@@ -145,10 +153,18 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "system call {number} is not known to this version: its result is recorded, but not what it wrote"
         ));
     }
-    if ending.forked {
+    if let Ok(processes) = run.processes()
+        && !processes.is_empty()
+    {
         say(format_args!(
-            "the program called fork; what its children did is not recorded"
+            "{} that it started {} recorded as well: refrain info {}",
+            count_processes(processes.len()),
+            if processes.len() == 1 { "is" } else { "are" },
+            spelling(run, store)
         ));
+    }
+    if ending.forked {
+        say(format_args!("it started processes that are not recorded"));
     }
     for (name, captured) in [("stdout", ending.stdout), ("stderr", ending.stderr)] {
         if !captured.complete {
@@ -164,6 +180,10 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         ));
     }
     say(format_args!("replay it with: refrain replay {}", spelling(run, store)));
+}
+
+fn count_processes(processes: usize) -> String {
+    format!("{processes} process{}", if processes == 1 { "" } else { "es" })
 }
 
 /// How the run is named on a command line: briefly if it is in the store.

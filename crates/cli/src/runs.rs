@@ -159,7 +159,59 @@ fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>)
         "truncated": overview.truncated(),
         "packed": packed.map(manifest_json),
         "threads": overview.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
+        "started_programs": overview.header.spawned,
+        "unrecorded_processes": overview.header.forked,
+        "processes": overview.processes.iter().map(|process| json!({
+            "meta": process.meta,
+            "threads": process.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
+            "system_calls_recorded": process.header.calls,
+        })).collect::<Vec<_>>(),
     })
+}
+
+/// The other processes of the run, and what is missing of them.
+fn write_processes(out: &mut dyn Write, overview: &Overview) -> io::Result<()> {
+    if let Some(process) = &overview.meta.process {
+        let how = match process.forked_by {
+            Some(parent) => format!("forked by process {parent}"),
+            None => "a program that was executed".to_owned(),
+        };
+        writeln!(out, "part        process {} of a run: {how}", process.number)?;
+    }
+    for process in &overview.processes {
+        let events: u64 = process.slots.iter().map(|slot| slot.count).sum();
+        let number = process.meta.process.as_ref().map_or(0, |process| process.number);
+        let forked_by = process.meta.process.as_ref().and_then(|process| process.forked_by);
+        let how = match forked_by {
+            Some(parent) => format!("forked by {parent}"),
+            None => command(&process.meta),
+        };
+        let ended = process.meta.ending.as_ref().map(|ending| ending.outcome.to_string());
+        writeln!(
+            out,
+            "process {number:<3} {how}: {events} events, {}{}",
+            ended.as_deref().unwrap_or("end unknown"),
+            if process.header.calls {
+                ""
+            } else {
+                ", its system calls are not recorded"
+            }
+        )?;
+    }
+    if overview.header.spawned > 0 {
+        writeln!(
+            out,
+            "started     {} by posix_spawn, system or popen; those built with refrain are listed as processes",
+            match overview.header.spawned {
+                1 => "1 program".to_owned(),
+                more => format!("{more} programs"),
+            }
+        )?;
+    }
+    if overview.header.forked {
+        writeln!(out, "forked      it started processes that were not recorded")?;
+    }
+    Ok(())
 }
 
 fn write_info(
@@ -200,12 +252,7 @@ fn write_info(
             "calls       system call {number} is not known to this version: what it wrote is not recorded"
         )?;
     }
-    if overview.header.forked {
-        writeln!(
-            out,
-            "forked      the program called fork; its children were not recorded"
-        )?;
-    }
+    write_processes(out, overview)?;
     writeln!(out, "method      {}, scope {}", meta.method, meta.scope.name())?;
     if let Some(seed) = meta.chaos_seed {
         writeln!(out, "chaos       seed {seed}")?;

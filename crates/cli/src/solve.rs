@@ -10,9 +10,10 @@ use serde_json::json;
 pub fn solve(arguments: &SolveArguments) -> Ended {
     let store = Store::from_environment()?;
     let loaded = LoadedRun::load(store.open(arguments.run.as_deref())?)?;
-    let statistics = replayer::solve(&loaded)?;
+    let solved = replayer::solve(&loaded)?;
+    let (statistics, others) = solved.split_first().expect("a run has a first process");
     if arguments.json {
-        print_json(&json!({ "run": loaded.run.name(), "statistics": statistics }))?;
+        print_json(&json!({ "run": loaded.run.name(), "statistics": statistics, "processes": others }))?;
         return Ok(0);
     }
     print(|out| {
@@ -47,7 +48,15 @@ pub fn solve(arguments: &SolveArguments) -> Ended {
             out,
             "checked  in {} ms: the schedule explains the logs",
             statistics.check_ms
-        )
+        )?;
+        for other in others {
+            writeln!(
+                out,
+                "process  {}: threads {}, events {}, records {}, waits {}; solved in {} ms, checked in {} ms",
+                other.process, other.threads, other.events, other.records, other.waits, other.solve_ms, other.check_ms
+            )?;
+        }
+        Ok(())
     })?;
     Ok(0)
 }

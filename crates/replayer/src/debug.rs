@@ -13,7 +13,6 @@ use crate::Result;
 use crate::divergence;
 use crate::divergence::Divergence;
 use crate::loaded::LoadedRun;
-use crate::output::Comparison;
 use crate::output::PassTo;
 use crate::output::Pump;
 use crate::output::Sink;
@@ -22,7 +21,7 @@ use crate::replay::load_replayable;
 use crate::replay::notes;
 use crate::supervise;
 use crate::supervise::End;
-use crate::supervise::Observed;
+use crate::supervise::ObservedProcess;
 use crate::sys;
 use crate::verify;
 use failure::Failure;
@@ -97,7 +96,8 @@ pub fn debug(run: RunDirectory, options: &DebugOptions, tell: &mut dyn FnMut(&Di
     };
     let plan = Plan::prepare(&loaded)?;
     let session = Session::create(&loaded, &plan, failure.as_ref(), options, has_python)?;
-    let control = session.control(supervise::anonymous_control()?)?;
+    let memory = supervise::anonymous_control()?;
+    let control = session.control(&memory)?;
     let pipe = || io::pipe().map_err(|e| Error::NoDebugger { source: e });
     let ((stdout, stdout_end), (stderr, stderr_end)) = (pipe()?, pipe()?);
     let copy = control.file().as_fd().try_clone_to_owned();
@@ -223,10 +223,10 @@ impl Watched<'_> {
     fn judge(&mut self, end: End, tell: &mut dyn FnMut(&Divergence)) {
         let observed = self.observed(end);
         let checks = [
-            verify::check_outcome(self.loaded, &observed),
-            verify::check_threads(self.loaded, self.schedule, &observed),
-            verify::check_events(self.loaded, self.schedule, &observed),
-            verify::check_records(self.schedule, &observed),
+            verify::check_outcome(self.loaded, observed.end),
+            verify::check_threads(self.loaded, self.schedule, &observed.slots),
+            verify::check_events(self.loaded, self.schedule, &observed.slots),
+            verify::check_records(self.schedule, &observed.slots),
         ];
         if checks.iter().any(|check| !check.passed) {
             self.has_diverged = true;
@@ -235,20 +235,11 @@ impl Watched<'_> {
         }
     }
 
-    fn observed(&self, end: End) -> Observed {
-        // Output is passed on without being compared.
-        let nothing = Comparison {
-            recorded_bytes: 0,
-            replayed_bytes: 0,
-            first_difference: None,
-        };
-        Observed {
-            maps: Vec::new(),
+    /// Output is passed on without being compared, and other processes run unwatched.
+    fn observed(&self, end: End) -> ObservedProcess {
+        ObservedProcess {
             end,
             slots: self.control.slots().unwrap_or_default(),
-            stdout: nothing,
-            stderr: nothing,
-            duration: Duration::ZERO,
         }
     }
 }

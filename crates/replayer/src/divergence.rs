@@ -2,8 +2,11 @@
 use crate::describe;
 use crate::describe::push;
 use crate::loaded::LoadedRun;
+use crate::plan::Plan;
 use crate::supervise::End;
 use crate::supervise::Observed;
+use crate::supervise::ObservedProcess;
+use crate::verify;
 use crate::verify::Check;
 use crate::verify::expected_events;
 use run_model::Access;
@@ -40,11 +43,54 @@ pub struct Divergence {
     pub more: String,
 }
 
-/// Explains a replay that did not end as recorded.
+/// Explains a replay that did not end as recorded: the process that went wrong first.
+pub fn explain_run(
+    loaded: &LoadedRun,
+    plan: &Plan,
+    observed: &Observed,
+    checks: &[Check],
+    run_name: &str,
+) -> Divergence {
+    let whole = ObservedProcess {
+        end: observed.end,
+        slots: observed.slots.clone(),
+    };
+    let others = loaded.processes.iter().zip(&plan.processes).zip(&observed.processes);
+    let others: Vec<_> = others
+        .map(|((loaded, plan), observed)| {
+            let checks = verify::process_checks(loaded, &plan.schedule, observed);
+            (loaded, &plan.schedule, observed, checks)
+        })
+        .filter(|(.., checks)| checks.iter().any(|check| !check.passed))
+        .collect();
+    let diverged = |end: End| matches!(end, End::Diverged(_));
+    let guilty = others
+        .iter()
+        .find(|(_, _, observed, _)| diverged(observed.end))
+        .or_else(|| {
+            others
+                .first()
+                .filter(|_| checks.iter().all(|check| check.passed || check.name == "others"))
+        });
+    match guilty {
+        Some((process, schedule, observed, checks)) if !diverged(whole.end) => {
+            let number = process.beginning.process;
+            let name = format!("{run_name}/process-{number}");
+            let explained = explain(process, schedule, observed, checks, &name);
+            Divergence {
+                what: format!("process {number}: {}", explained.what),
+                ..explained
+            }
+        }
+        _ => explain(loaded, &plan.schedule, &whole, checks, run_name),
+    }
+}
+
+/// Explains one process that did not end as recorded.
 pub fn explain(
     loaded: &LoadedRun,
     schedule: &Schedule,
-    observed: &Observed,
+    observed: &ObservedProcess,
     checks: &[Check],
     run_name: &str,
 ) -> Divergence {
@@ -53,6 +99,10 @@ pub fn explain(
         End::Stuck => {
             let what = "no thread moved any more, and none of them is at the end of its log".to_owned();
             without_place(loaded, schedule, observed, what)
+        }
+        End::GivenUp => {
+            let what = "it did not come to its end, or never began, because something else went wrong first";
+            without_place(loaded, schedule, observed, what.to_owned())
         }
         End::Program(_) | End::AllStopped => {
             let failed: Vec<&str> = checks
@@ -77,7 +127,12 @@ pub fn explain(
     explained
 }
 
-fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, report: &DivergenceReport) -> Divergence {
+fn from_report(
+    loaded: &LoadedRun,
+    schedule: &Schedule,
+    observed: &ObservedProcess,
+    report: &DivergenceReport,
+) -> Divergence {
     let (thread, event) = (report.thread, report.event);
     let expected = record_at(loaded, thread, event);
     let actual = actual(loaded, report);
@@ -124,7 +179,7 @@ fn from_report(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, rep
     }
 }
 
-fn without_place(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, what: String) -> Divergence {
+fn without_place(loaded: &LoadedRun, schedule: &Schedule, observed: &ObservedProcess, what: String) -> Divergence {
     Divergence {
         what,
         thread: None,
@@ -137,7 +192,7 @@ fn without_place(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, w
     }
 }
 
-fn first_short_thread(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Option<u32> {
+fn first_short_thread(loaded: &LoadedRun, schedule: &Schedule, observed: &ObservedProcess) -> Option<u32> {
     let done = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
     let expected = expected_events(loaded, schedule);
     (0..expected.len())
@@ -200,7 +255,7 @@ fn around(loaded: &LoadedRun, thread: u32, event: u64, actual: Option<&str>) -> 
     lines
 }
 
-fn threads(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Vec<String> {
+fn threads(loaded: &LoadedRun, schedule: &Schedule, observed: &ObservedProcess) -> Vec<String> {
     let mut lines: Vec<String> = observed
         .slots
         .iter()

@@ -40,6 +40,10 @@ pub enum Error {
     NoDirectory {
         source: io::Error,
     },
+    /// One process of a run cannot be replayed without the others.
+    PartOfARun {
+        path: PathBuf,
+    },
 
     // The system.
     AddressesNotFixed,
@@ -207,6 +211,12 @@ impl fmt::Display for Error {
                 f,
                 "this system does not let programs run without address-space randomisation (personality is refused), \
                  which replay needs; in Docker, add --security-opt seccomp=unconfined"
+            ),
+            Error::PartOfARun { path } => write!(
+                f,
+                "{} is the part of one process of a run, which is replayed as a whole: refrain replay {}",
+                path.display(),
+                path.parent().unwrap_or(path).display()
             ),
             Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", path.display(), plain(source)),
             Error::NoNamespace { example, source } => write!(

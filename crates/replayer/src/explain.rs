@@ -27,27 +27,40 @@ pub struct Explained {
     pub notes: Vec<String>,
 }
 
-/// Replays the run once, traced, and analyses the trace. An `Err` means that it never came to replaying.
+/// Replays the run once, traced, and analyses the trace of its first process or, if `run` is the part of another one, of
+/// that. An `Err` means that it never came to replaying.
 pub fn explain(run: RunDirectory, run_name: &str) -> Result<Explained> {
+    let (run, process) = run.whole().unwrap_or((run, 0));
     let (mut loaded, stage) = replay::load_replayable(run)?;
-    let plan = Plan::in_temporary_directory(&loaded, Plan::prepare(&loaded)?.schedule)?;
-    loaded.forget_lost_end(&plan.schedule);
+    let plan = Plan::prepare(&loaded)?.moved_to_temporary(&loaded)?;
+    replay::forget_lost_ends(&mut loaded, &plan);
     let watch = Watch {
         patience: replay::default_patience(&loaded),
         jitter_seed: 0,
         trace: true,
     };
-    let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan.directory, &watch, Show::Nothing)?;
-    let verdict = replay::judge(&loaded, &plan.schedule, &observed, run_name);
+    let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, Show::Nothing)?;
+    let verdict = replay::judge(&loaded, &plan, &observed, run_name);
+    let notes = replay::notes(&loaded);
+    let chosen = loaded.all().position(|part| part.beginning.process == process);
+    let chosen = chosen.unwrap_or(0);
+    let threads = match chosen {
+        0 => observed.slots.len(),
+        other => observed.processes[other - 1].slots.len(),
+    };
+    let directory = plan.all().nth(chosen).map_or(&plan.directory, |plan| &plan.directory);
+    let traces = trace::read(directory, threads as u32);
+    if chosen > 0 {
+        loaded = loaded.processes.swap_remove(chosen - 1);
+    }
     let report = if verdict.identical {
-        let traces = trace::read(&plan.directory, observed.slots.len() as u32)?;
-        Some(failure_report::explain(&traces, ending(&loaded)))
+        Some(failure_report::explain(&traces?, ending(&loaded)))
     } else {
         None
     };
     Ok(Explained {
         symbols: Symbols::load(&loaded.run),
-        notes: replay::notes(&loaded),
+        notes,
         loaded,
         verdict,
         report,
@@ -66,6 +79,7 @@ fn ending(loaded: &LoadedRun) -> Ending {
             thread,
             signal: signal as u32,
         },
-        Some(Outcome::Signaled(_) | Outcome::TimedOut) | None => Ending::Stopped,
+        Some(Outcome::Signaled(_) | Outcome::TimedOut | Outcome::Lost) | None => Ending::Stopped,
+        Some(Outcome::Replaced) => Ending::Success,
     }
 }

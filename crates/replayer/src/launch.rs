@@ -13,15 +13,22 @@ use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_store::ControlFile;
 use run_store::Outcome;
+use run_store::ProcessMeta;
 use run_store::RunMeta;
 use run_store::Text;
 use runtime_abi::CONTROL_FD;
 use runtime_abi::CONTROL_VARIABLE;
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::CString;
 use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::PipeWriter;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -78,8 +85,91 @@ pub fn command<'a>(
     Ok((command, staging))
 }
 
+/// A program that another process of the run executed, with our own output unless told otherwise and no input. It gets
+/// the arguments and variables it had, in the order it had them.
+fn executed_command<'a>(
+    meta: &RunMeta,
+    process: &ProcessMeta,
+    control: &File,
+    stage: Option<&'a Stage>,
+) -> Result<(Command, Option<Staging<'a>>, Option<Alias>)> {
+    let mut command = Command::new(meta.executable.path.as_os_str());
+    let staging = match stage {
+        Some(stage) => Some(stage.set(&mut command, Path::new(meta.cwd.as_os_str()))?),
+        None => {
+            command.current_dir(meta.cwd.as_os_str());
+            None
+        }
+    };
+    let alias = Alias::for_path(&process.executed_as, &meta.executable.path)?;
+    command.stdin(Stdio::null());
+    sys::prepare(&mut command, control.as_fd(), CONTROL_FD, OrphanedProgram::IsKilled);
+    let string = |bytes: Vec<u8>| {
+        CString::new(bytes).map_err(|e| Error::CannotStart {
+            path: meta.executable.path.as_os_str().into(),
+            source: e.into(),
+        })
+    };
+    let bytes = |text: &Text| text.as_os_str().as_bytes().to_vec();
+    let variable = |(name, value): &(Text, Text)| [bytes(name), bytes(value)].join(&b'=');
+    let path = alias.as_ref().map_or(&process.executed_as, |alias| &alias.path);
+    let path = string(bytes(path))?;
+    let arguments = meta.argv.iter().map(|text| string(bytes(text)));
+    let variables = meta.env.iter().map(|pair| string(variable(pair)));
+    sys::execute_instead(
+        &mut command,
+        path,
+        arguments.collect::<Result<_>>()?,
+        variables.collect::<Result<_>>()?,
+    );
+    Ok((command, staging, alias))
+}
+
+/// A name for an executable that was executed under one that means something else in every process, such as
+/// `/proc/self/exe`: as long as that one, because the kernel puts it above the stack. Goes away with its owner.
+struct Alias {
+    path: Text,
+}
+
+impl Alias {
+    fn for_path(executed_as: &Text, executable: &Text) -> Result<Option<Alias>> {
+        const FOLDER: &str = "/tmp/";
+        let name = executed_as.as_os_str();
+        let is_own = ["/proc/", "/dev/fd/"]
+            .iter()
+            .any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()));
+        if !is_own {
+            return Ok(None);
+        }
+        let room = name.len().saturating_sub(FOLDER.len());
+        let failed = |source| Error::CannotStart {
+            path: executable.as_os_str().into(),
+            source,
+        };
+        for attempt in 0..1000u32 {
+            let digits = format!("{:0room$}", u64::from(std::process::id()) * 1000 + u64::from(attempt));
+            let path = format!("{FOLDER}{}", &digits[digits.len() - room..]);
+            match symlink(executable.as_os_str(), &path) {
+                Ok(()) => return Ok(Some(Alias { path: path.into() })),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        Err(failed(io::Error::from(io::ErrorKind::AlreadyExists)))
+    }
+}
+
+impl Drop for Alias {
+    fn drop(&mut self) {
+        // What cannot be removed is a link in the system's temporary directory.
+        let _ = fs::remove_file(self.path.as_os_str());
+    }
+}
+
 /// A started program with its output being read.
 pub struct Running<S> {
+    /// The ends of its pipes that others may write to, as long as there may be others.
+    ends: Option<(PipeWriter, PipeWriter)>,
     child: Child,
     /// Readable when the program has ended; `None` on systems without such descriptors.
     ended: Option<OwnedFd>,
@@ -99,28 +189,55 @@ impl<S: Sink> Running<S> {
         stderr: S,
     ) -> Result<Running<S>> {
         let (mut command, staging) = command(meta, control, stage, orphaned)?;
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(|source| {
-            let failed_step = staging.and_then(|staging| staging.failed_step(&source));
-            failed_step.unwrap_or_else(|| Error::CannotStart {
-                path: meta.executable.path.as_os_str().into(),
-                source,
-            })
-        })?;
-        let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
-            unreachable!("both streams were asked to be pipes");
+        let cannot_start = |source| Error::CannotStart {
+            path: meta.executable.path.as_os_str().into(),
+            source,
         };
+        let (out, out_end) = io::pipe().map_err(cannot_start)?;
+        let (err, err_end) = io::pipe().map_err(cannot_start)?;
+        command
+            .stdout(out_end.try_clone().map_err(cannot_start)?)
+            .stderr(err_end.try_clone().map_err(cannot_start)?);
+        let child = spawn(command, staging, meta)?;
         let ended = sys::process_descriptor(child.id()).ok();
         let program_ended = Arc::new(AtomicBool::new(false));
         let stdout = Pump::start(out.into(), stdout, Arc::clone(&program_ended));
         let stderr = Pump::start(err.into(), stderr, Arc::clone(&program_ended));
         Ok(Running {
+            ends: Some((out_end, err_end)),
             child,
             ended,
             program_ended,
             stdout,
             stderr,
         })
+    }
+
+    /// Replay: starts a program that another process of the run had executed, with the same output.
+    pub fn start_executed(
+        &self,
+        meta: &RunMeta,
+        process: &ProcessMeta,
+        stage: Option<&Stage>,
+        control: &File,
+    ) -> Result<Child> {
+        // The alias is needed until the program is there, which is when `spawn` returns.
+        let (mut command, staging, _alias) = executed_command(meta, process, control, stage)?;
+        let cannot_start = |source| Error::CannotStart {
+            path: meta.executable.path.as_os_str().into(),
+            source,
+        };
+        if let Some((out, err)) = &self.ends {
+            command
+                .stdout(out.try_clone().map_err(cannot_start)?)
+                .stderr(err.try_clone().map_err(cannot_start)?);
+        }
+        spawn(command, staging, meta)
+    }
+
+    /// No other process will be started with its output: when all have ended, it has.
+    pub fn close_ends(&mut self) {
+        self.ends = None;
     }
 
     /// The exit status if the program ends before `time` is up or a signal arrives.
@@ -166,6 +283,16 @@ impl<S: Sink> Running<S> {
         self.program_ended.store(true, Relaxed);
         (self.stdout.finish(), self.stderr.finish())
     }
+}
+
+fn spawn(mut command: Command, staging: Option<Staging<'_>>, meta: &RunMeta) -> Result<Child> {
+    command.spawn().map_err(|source| {
+        let failed_step = staging.and_then(|staging| staging.failed_step(&source));
+        failed_step.unwrap_or_else(|| Error::CannotStart {
+            path: meta.executable.path.as_os_str().into(),
+            source,
+        })
+    })
 }
 
 pub fn outcome_of(status: ExitStatus) -> Outcome {

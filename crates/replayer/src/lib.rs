@@ -21,6 +21,7 @@ mod loader;
 mod output;
 mod pack;
 mod plan;
+mod processes;
 mod program;
 mod record;
 mod replay;

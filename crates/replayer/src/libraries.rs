@@ -49,7 +49,9 @@ pub fn used_by(run: &RunDirectory, executable: &Path) -> Result<Vec<FileIdentity
 
 /// Makes sure that the program will find the files it was recorded with. They are where they were, or the run has
 /// copies of them and the stage says where those are to appear; `None` if all is in place.
-pub fn provide(run: &RunDirectory, meta: &RunMeta) -> Result<Option<Stage>> {
+///
+/// `metas`: of the run's processes, the first one first.
+pub fn provide(run: &RunDirectory, metas: &[&RunMeta]) -> Result<Option<Stage>> {
     let manifest = run.packed()?;
     let is_packed = |file: &FileIdentity| {
         let path = Path::new(file.path.as_os_str());
@@ -57,20 +59,28 @@ pub fn provide(run: &RunDirectory, meta: &RunMeta) -> Result<Option<Stage>> {
             .as_ref()
             .is_some_and(|manifest| manifest.file_at(path).is_some())
     };
-    if !is_packed(&meta.executable) {
-        check_one(&meta.executable, "the program")?;
-    }
-    for library in meta.libraries.iter().filter(|library| !is_packed(library)) {
-        check_one(library, "the shared library")?;
+    // A forked process has its parent's.
+    for meta in metas.iter().filter(|meta| !is_forked(meta)) {
+        if !is_packed(&meta.executable) {
+            check_one(&meta.executable, "the program")?;
+        }
+        for library in meta.libraries.iter().filter(|library| !is_packed(library)) {
+            check_one(library, "the shared library")?;
+        }
     }
     match &manifest {
-        Some(manifest) => set_stage(run, meta, manifest),
+        Some(manifest) => set_stage(run, metas, manifest),
         None => Ok(None),
     }
 }
 
+pub fn is_forked(meta: &RunMeta) -> bool {
+    let process = meta.process.as_ref();
+    process.is_some_and(|process| process.forked_by.is_some())
+}
+
 /// Whatever is not the same here as where the run was packed.
-fn set_stage(run: &RunDirectory, meta: &RunMeta, manifest: &Manifest) -> Result<Option<Stage>> {
+fn set_stage(run: &RunDirectory, metas: &[&RunMeta], manifest: &Manifest) -> Result<Option<Stage>> {
     let mut stage = Stage::default();
     for (number, entry) in manifest.files() {
         let aliases = manifest.aliases.iter().filter(|alias| alias.entry == entry.path);
@@ -92,7 +102,9 @@ fn set_stage(run: &RunDirectory, meta: &RunMeta, manifest: &Manifest) -> Result<
             }
         }
     }
-    stage.put_directory(Path::new(meta.cwd.as_os_str()));
+    for meta in metas {
+        stage.put_directory(Path::new(meta.cwd.as_os_str()));
+    }
     Ok((!stage.is_empty()).then_some(stage))
 }
 

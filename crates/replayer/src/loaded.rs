@@ -1,6 +1,7 @@
 //! A run read from disk: metadata, logs and final counts, each checked and checked against each other.
 use crate::Error;
 use crate::Result;
+use crate::processes;
 use crate::sites::SiteBook;
 use log_format::Log;
 use run_model::Kind;
@@ -9,7 +10,10 @@ use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use run_model::ThreadLog;
+use run_store::Beginning;
+use run_store::Ended;
 use run_store::HeaderSnapshot;
+use run_store::Origin;
 use run_store::Outcome;
 use run_store::RunDirectory;
 use run_store::RunMeta;
@@ -37,6 +41,13 @@ pub struct LoadedRun {
     /// Where its libc entered the kernel, and the process's id: for replays.
     pub call_sites: Vec<u8>,
     pub pid: u32,
+    pub origin: Origin,
+    /// What a replay of it begins with.
+    pub beginning: Beginning,
+    /// Processes of the run started programs in other ways than by `exec`, or processes that are not recorded.
+    pub started_programs: bool,
+    /// The other processes of the run, if this is the first.
+    pub processes: Vec<LoadedRun>,
 }
 
 /// What the control file says, without the logs.
@@ -46,17 +57,30 @@ pub struct Overview {
     pub state: RunState,
     pub header: HeaderSnapshot,
     pub slots: Vec<SlotSnapshot>,
+    /// Of the other processes, if this is the first.
+    pub processes: Vec<Overview>,
 }
 
 impl Overview {
     pub fn load(run: &RunDirectory) -> Result<Overview> {
         let (meta, state) = run.load()?;
+        let mut first = Overview::of(run, meta, state)?;
+        if first.header.origin == Origin::First {
+            for (number, meta) in processes::describe_all(run, &first.meta)? {
+                first.processes.push(Overview::of(&run.process(number), meta, state)?);
+            }
+        }
+        Ok(first)
+    }
+
+    fn of(run: &RunDirectory, meta: RunMeta, state: RunState) -> Result<Overview> {
         let control = run.control()?;
         Ok(Overview {
             meta,
             state,
             header: control.header()?,
             slots: control.slots()?,
+            processes: Vec::new(),
         })
     }
 
@@ -82,12 +106,34 @@ impl LoadedRun {
         events
     }
 
+    /// A run with all its processes; or the part of one of them alone, for looking at.
     pub fn load(run: RunDirectory) -> Result<LoadedRun> {
-        let overview = Overview::load(&run)?;
+        let mut overview = Overview::load(&run)?;
         if overview.state == RunState::Recording {
             return Err(Error::BeingRecorded {
                 path: run.path().to_owned(),
             });
+        }
+        let others = std::mem::take(&mut overview.processes);
+        let mut first = LoadedRun::from_overview(run, overview)?;
+        for overview in others {
+            let number = overview.meta.process.as_ref().map_or(0, |process| process.number);
+            let process = LoadedRun::from_overview(first.run.process(number), overview)?;
+            first.processes.push(LoadedRun {
+                call_sites: first.call_sites.clone(),
+                ..process
+            });
+        }
+        Ok(first)
+    }
+
+    fn from_overview(run: RunDirectory, mut overview: Overview) -> Result<LoadedRun> {
+        // What the one who started it saw was the end of another program, or of another process of the run.
+        if let Some(ending) = &mut overview.meta.ending
+            && (overview.header.ended == Ended::Replaced
+                || ending.outcome == Outcome::TimedOut && overview.header.ended != Ended::Unknown)
+        {
+            ending.outcome = processes::outcome(&overview.header);
         }
         let truncated = overview.truncated();
         let mut logs = Logs::default();
@@ -113,15 +159,33 @@ impl LoadedRun {
             }
             identity.extend([hash, format!("{} {:?} {}", slot.count, slot.lost, slot.signal)]);
         }
-        drop_unborn(&mut logs);
+        drop_unborn(&mut logs, overview.header.first_threads);
         let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
         let sites = SiteBook::load(&run);
         let call_sites = run.control()?.call_sites()?;
-        let pid = overview.header.pid;
-        let Overview { meta, state, .. } = overview;
+        let Overview {
+            meta,
+            state,
+            header,
+            slots,
+            processes: _,
+        } = overview;
+        let left_behind = match header.origin {
+            Origin::Forked { .. } => slots.iter().take(header.first_threads as usize),
+            Origin::First | Origin::Executed => slots.iter().take(0),
+        };
+        let beginning = Beginning {
+            process: meta.process.as_ref().map_or(0, |process| process.number),
+            shown: header.shown,
+            left_behind: left_behind.map(|slot| slot.count).collect(),
+        };
         Ok(LoadedRun {
             call_sites,
-            pid,
+            pid: header.pid,
+            origin: header.origin,
+            started_programs: header.spawned > 0 || header.forked,
+            beginning,
+            processes: Vec::new(),
             run,
             meta,
             state,
@@ -144,20 +208,34 @@ impl LoadedRun {
         };
         self.ended_in = self.ended_in.filter(|(thread, _)| !is_lost(*thread));
     }
+
+    /// Can programs that were not recorded have written where the recorded ones did?
+    pub fn had_strangers(&self) -> bool {
+        let was_replaced = |process: &LoadedRun| {
+            let outcome = process.meta.ending.as_ref().map(|ending| ending.outcome);
+            outcome == Some(Outcome::Replaced)
+        };
+        self.started_programs || self.all().any(was_replaced)
+    }
+
+    /// The process and, if it is the first, all others.
+    pub fn all(&self) -> impl Iterator<Item = &LoadedRun> {
+        core::iter::once(self).chain(&self.processes)
+    }
 }
 
 /// Two threads may both have been about to end the program; the outcome tells which one did.
 fn fits(signal: u32, outcome: Option<Outcome>) -> bool {
     match outcome {
         Some(Outcome::Signaled(ended)) => signal == ended as u32,
-        Some(Outcome::Exited(_)) => signal == runtime_abi::ENDED_BY_EXIT,
-        Some(Outcome::TimedOut) => false,
+        Some(Outcome::Exited(_) | Outcome::Replaced) => signal == runtime_abi::ENDED_BY_EXIT,
+        Some(Outcome::TimedOut | Outcome::Lost) => false,
         None => true,
     }
 }
 
 /// Threads that were numbered but not created when the program ended: nobody's log speaks of them.
-fn drop_unborn(logs: &mut Logs) {
+fn drop_unborn(logs: &mut Logs, first_threads: u32) {
     // The record of a creation is written before its event is complete; only then there is a thread.
     let records = logs
         .threads
@@ -168,7 +246,7 @@ fn drop_unborn(logs: &mut Logs) {
         .map(|(_, record)| record)
         .map(|r| r.value as usize)
         .max();
-    let created = newest.unwrap_or(0) + 1;
+    let created = newest.map_or(0, |newest| newest + 1).max(first_threads as usize);
     while logs.threads.len() > created && logs.threads.last().is_some_and(|log| log.events == 0) {
         logs.threads.pop();
     }

@@ -134,8 +134,18 @@ impl Sink for Capture {
 pub struct Compare {
     recorded: BufReader<File>,
     pass: PassTo,
+    /// Programs that are not recorded may have written in between; there are none of them in a replay.
+    others: Others,
     replayed_bytes: u64,
     first_difference: Option<u64>,
+    left_out: u64,
+}
+
+/// Can something that is not replayed have written to the recorded stream?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    WroteNothing,
+    MayHaveWritten,
 }
 
 /// How two streams relate, byte by byte.
@@ -145,6 +155,8 @@ pub struct Comparison {
     pub replayed_bytes: u64,
     /// Offset of the first byte that differs, or at which one of the two has ended.
     pub first_difference: Option<u64>,
+    /// Recorded bytes that somebody else must have written.
+    pub left_out: u64,
 }
 
 impl Comparison {
@@ -160,26 +172,44 @@ impl Comparison {
 }
 
 impl Compare {
-    pub fn new(recorded: File, pass: PassTo) -> Compare {
+    pub fn new(recorded: File, pass: PassTo, others: Others) -> Compare {
         Compare {
             recorded: BufReader::new(recorded),
             pass,
+            others,
             replayed_bytes: 0,
             first_difference: None,
+            left_out: 0,
         }
+    }
+
+    /// Goes on to where the recording has this byte. False: it has no more.
+    fn find(&mut self, byte: u8) -> bool {
+        let mut next = [0];
+        while self.recorded.read_exact(&mut next).is_ok() {
+            if next[0] == byte {
+                return true;
+            }
+            self.left_out += 1;
+        }
+        false
     }
 
     pub fn finish(self) -> io::Result<Comparison> {
         let recorded_bytes = self.recorded.get_ref().metadata()?.len();
         let replayed_bytes = self.replayed_bytes;
-        let first_difference = match self.first_difference {
-            None if recorded_bytes != replayed_bytes => Some(recorded_bytes.min(replayed_bytes)),
-            known => known,
+        let (first_difference, left_out) = match (self.first_difference, self.others) {
+            (None, Others::MayHaveWritten) => (None, recorded_bytes - replayed_bytes),
+            (None, Others::WroteNothing) if recorded_bytes != replayed_bytes => {
+                (Some(recorded_bytes.min(replayed_bytes)), 0)
+            }
+            (known, _) => (known, self.left_out),
         };
         Ok(Comparison {
             recorded_bytes,
             replayed_bytes,
             first_difference,
+            left_out,
         })
     }
 }
@@ -187,7 +217,12 @@ impl Compare {
 impl Sink for Compare {
     fn take(&mut self, bytes: &[u8]) {
         self.pass.write(bytes);
-        if self.first_difference.is_none() {
+        if self.first_difference.is_none() && self.others == Others::MayHaveWritten {
+            let same = bytes.iter().take_while(|byte| self.find(**byte)).count();
+            if same < bytes.len() {
+                self.first_difference = Some(self.replayed_bytes + same as u64);
+            }
+        } else if self.first_difference.is_none() {
             let mut expected = Vec::new();
             // A read error shows as a difference at the place where it happened.
             let _ = self
@@ -210,10 +245,14 @@ mod tests {
     use std::io::Seek;
 
     fn compare(recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
+        compare_with(Others::WroteNothing, recorded, chunks)
+    }
+
+    fn compare_with(others: Others, recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(recorded).expect("written");
         file.rewind().expect("rewound");
-        let mut compare = Compare::new(file, PassTo::Nowhere);
+        let mut compare = Compare::new(file, PassTo::Nowhere, others);
         for chunk in chunks {
             compare.take(chunk);
         }
@@ -227,6 +266,16 @@ mod tests {
         assert_eq!(compare(b"hello", &[b"hel"]).first_difference, Some(3));
         assert_eq!(compare(b"hello", &[b"hello", b"!"]).first_difference, Some(5));
         assert_eq!(compare(b"", &[]).first_difference, None);
+    }
+
+    #[test]
+    fn what_others_wrote_is_left_out() {
+        let compare = |chunks: &[&[u8]]| compare_with(Others::MayHaveWritten, b"one\nTWO\nthree\nFOUR\n", chunks);
+        assert!(compare(&[b"one\n", b"three\n"]).is_same());
+        assert_eq!(compare(&[b"one\n", b"three\n"]).left_out, 9);
+        assert_eq!(compare(&[]).left_out, 19);
+        assert_eq!(compare(&[b"one\n", b"three\nfive\n"]).first_difference, Some(10));
+        assert_eq!(compare(&[b"three\n", b"one\n"]).first_difference, Some(6));
     }
 
     #[test]

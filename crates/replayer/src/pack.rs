@@ -7,6 +7,7 @@ use crate::Error;
 use crate::Result;
 use crate::libraries;
 use crate::loader::ElfFile;
+use crate::processes;
 use crate::sys;
 use run_store::Contents;
 use run_store::FileIdentity;
@@ -49,7 +50,7 @@ pub fn pack(run: &RunDirectory, output: &Path) -> Result<Manifest> {
     }
     let contents = match run.packed()? {
         Some(manifest) => unpacked_before(run, &manifest)?,
-        None => gather(run, &meta)?,
+        None => gather(run, &meta, &processes::describe_all(run, &meta)?)?,
     };
     Ok(run_store::pack(run, &contents, output)?)
 }
@@ -79,7 +80,7 @@ fn unpacked_before(run: &RunDirectory, manifest: &Manifest) -> Result<Contents> 
     Ok(contents)
 }
 
-fn gather(run: &RunDirectory, meta: &RunMeta) -> Result<Contents> {
+fn gather(run: &RunDirectory, meta: &RunMeta, processes: &BTreeMap<u32, RunMeta>) -> Result<Contents> {
     let executable = Path::new(meta.executable.path.as_os_str());
     libraries::check_one(&meta.executable, "the program")?;
     let mut gathered = Gathered::default();
@@ -93,6 +94,13 @@ fn gather(run: &RunDirectory, meta: &RunMeta) -> Result<Contents> {
         gathered.add_library(library);
     }
     gathered.add_names(meta);
+    // Programs that were executed; forked processes have their parents'.
+    for meta in processes.values().filter(|meta| !libraries::is_forked(meta)) {
+        for file in std::iter::once(&meta.executable).chain(&meta.libraries) {
+            gathered.add_library(file);
+        }
+        gathered.add_names(meta);
+    }
     for path in LOADER_FILES.map(Path::new) {
         if path.is_file() {
             gathered.add(Role::Support, path);

@@ -29,6 +29,8 @@ const KEY_FILE: &str = "schedule.json";
 pub struct Plan {
     pub schedule: Schedule,
     pub directory: PathBuf,
+    /// Those of the other processes, in the same order as in the run.
+    pub processes: Vec<Plan>,
     /// Owns `directory` if it had to be made for this replay alone.
     _temporary: Option<Temporary>,
 }
@@ -36,6 +38,7 @@ pub struct Plan {
 /// What is known about a computed schedule.
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
+    pub process: u32,
     pub threads: usize,
     /// Events that can be replayed.
     pub events: u64,
@@ -69,15 +72,28 @@ struct Key {
 impl Plan {
     /// The kept schedule if it belongs to these logs, otherwise a new one.
     pub fn prepare(loaded: &LoadedRun) -> Result<Plan> {
+        let mut plan = Plan::prepare_one(loaded)?;
+        let others = loaded.processes.iter().map(Plan::prepare_one);
+        plan.processes = others.collect::<Result<_>>()?;
+        Ok(plan)
+    }
+
+    fn prepare_one(loaded: &LoadedRun) -> Result<Plan> {
         if let Some(schedule) = kept(loaded) {
             return Ok(Plan {
                 schedule,
                 directory: loaded.run.path().to_owned(),
+                processes: Vec::new(),
                 _temporary: None,
             });
         }
         let (schedule, _) = compute(loaded)?;
         Plan::keep(loaded, schedule)
+    }
+
+    /// The process's own and, if it is the first, those of all others.
+    pub fn all(&self) -> impl Iterator<Item = &Plan> {
+        std::iter::once(self).chain(&self.processes)
     }
 
     /// Writes the schedule into the run directory or, if that is not ours to write, into a temporary one.
@@ -96,14 +112,24 @@ impl Plan {
             return Ok(Plan {
                 schedule,
                 directory,
+                processes: Vec::new(),
                 _temporary: None,
             });
         }
         Plan::in_temporary_directory(loaded, schedule)
     }
 
+    /// The same schedules, each in a directory of its own that goes away with the plan.
+    pub fn moved_to_temporary(self, loaded: &LoadedRun) -> Result<Plan> {
+        let mut plan = Plan::in_temporary_directory(loaded, self.schedule)?;
+        let others = loaded.processes.iter().zip(self.processes);
+        let others = others.map(|(loaded, plan)| Plan::in_temporary_directory(loaded, plan.schedule));
+        plan.processes = others.collect::<Result<_>>()?;
+        Ok(plan)
+    }
+
     /// The same schedule in a directory that goes away with the plan: for a replay that leaves files beside it.
-    pub fn in_temporary_directory(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
+    fn in_temporary_directory(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
         let bytes = log_format::schedule::encode(&schedule);
         let temporary = Temporary::create()?;
         write_whole(&temporary.path.join(schedule_file::FILE_NAME), &bytes)?;
@@ -118,16 +144,20 @@ impl Plan {
         Ok(Plan {
             schedule,
             directory: temporary.path.clone(),
+            processes: Vec::new(),
             _temporary: Some(temporary),
         })
     }
 }
 
-/// Computes the schedule, whether or not there is one, and keeps it for replays.
-pub fn solve(loaded: &LoadedRun) -> Result<Statistics> {
-    let (schedule, statistics) = compute(loaded)?;
-    Plan::keep(loaded, schedule)?;
-    Ok(statistics)
+/// Computes the schedule of each process, whether or not there is one, and keeps it for replays.
+pub fn solve(loaded: &LoadedRun) -> Result<Vec<Statistics>> {
+    let solve_one = |loaded: &LoadedRun| {
+        let (schedule, statistics) = compute(loaded)?;
+        Plan::keep(loaded, schedule)?;
+        Ok(statistics)
+    };
+    loaded.all().map(solve_one).collect()
 }
 
 /// Solves and checks, without keeping anything.
@@ -143,6 +173,7 @@ fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
     })?;
     let check_ms = started.elapsed().as_millis() as u64;
     let statistics = Statistics {
+        process: loaded.beginning.process,
         threads: schedule.threads.len(),
         events: schedule.threads.iter().map(|thread| thread.events).sum(),
         layer: format!("{:?}", stats.layer).to_lowercase(),

@@ -7,9 +7,11 @@ use crate::launch::recording_environment;
 use crate::libraries;
 use crate::output::Capture;
 use crate::output::PassTo;
+use crate::processes;
 use crate::program;
 use crate::sys;
 use crate::sys::OrphanedProgram;
+use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::ControlSetup;
 use run_store::Ending;
@@ -27,10 +29,17 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
+
+/// How often processes that the program left behind are looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+const TELL_WAITING_AFTER: Duration = Duration::from_secs(1);
+/// How long they may take to end after a signal that we pass on.
+const AFTER_SIGNAL: Duration = Duration::from_secs(2);
 
 /// How a program is to be recorded, apart from how often and where.
 #[derive(Clone, Debug)]
@@ -44,6 +53,10 @@ pub struct Recording {
     pub log_bytes_max: Option<u64>,
     /// Stop logging after this time, the next time a log has to grow; the program runs on.
     pub logging_time_max: Option<Duration>,
+    /// Record the processes that the program starts, too.
+    pub follow: bool,
+    /// Called when the program has ended, and processes that it started have not for a while: with their number.
+    pub tell_waiting: fn(usize),
 }
 
 /// Whether the program's output is shown while it runs.
@@ -76,6 +89,7 @@ impl Recording {
             scope: self.scope,
             chaos_seed: None,
             log_bytes_max: self.log_bytes_max,
+            process: None,
             started: 0,
             ending: None,
         })
@@ -101,6 +115,8 @@ impl Recording {
             run_directory: run.path(),
             call_sites,
             pid: 0,
+            follow: self.follow,
+            beginning: Beginning::default(),
         };
         meta.chaos_seed = chaos_seed;
         meta.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
@@ -119,7 +135,9 @@ impl Recording {
         let (cpu_before, _) = sys::ended_children();
         let started = Instant::now();
         let mut running = Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?;
+        running.close_ends();
         let (outcome, logging_stopped) = self.watch(&mut running, &control, started)?;
+        let outcome = self.wait_for_processes(run, outcome, started)?;
         let duration_ms = started.elapsed().as_millis() as u64;
         let (out, err) = running.finish();
         let (cpu_after, memory_bytes) = sys::ended_children();
@@ -157,6 +175,10 @@ impl Recording {
     /// Completes a run that was kept.
     pub fn seal(&self, run: &RunDirectory, meta: &mut RunMeta) -> Result<()> {
         meta.libraries = libraries::used_by(run, Path::new(meta.executable.path.as_os_str()))?;
+        let is_one_left_out = processes::seal_all(run, meta)?;
+        if let Some(ending) = meta.ending.as_mut().filter(|_| is_one_left_out) {
+            ending.forked = true;
+        }
         run.seal(meta)?;
         Ok(())
     }
@@ -189,6 +211,36 @@ impl Recording {
             if let Some(status) = running.wait(Some(time))? {
                 return Ok((outcome_of(status), logging_stopped));
             }
+        }
+    }
+
+    /// The run is over when all its processes are, unless somebody wants it to be.
+    fn wait_for_processes(&self, run: &RunDirectory, outcome: Outcome, started: Instant) -> Result<Outcome> {
+        let waiting_since = Instant::now();
+        let mut is_told = false;
+        let mut signaled_at: Option<Instant> = None;
+        loop {
+            let running = processes::still_running(run)?;
+            if running.is_empty() {
+                return Ok(outcome);
+            }
+            let send = |signal| running.iter().for_each(|process| sys::send_signal(*process, signal));
+            if self.timeout.is_some_and(|timeout| started.elapsed() >= timeout) || outcome == Outcome::TimedOut {
+                send(9);
+                return Ok(Outcome::TimedOut);
+            }
+            if let (Some(signal), None) = (sys::caught_signal(), signaled_at) {
+                send(signal);
+                signaled_at = Some(Instant::now());
+            }
+            if signaled_at.is_some_and(|at| at.elapsed() >= AFTER_SIGNAL) {
+                return Ok(outcome);
+            }
+            if !is_told && waiting_since.elapsed() >= TELL_WAITING_AFTER {
+                (self.tell_waiting)(running.len());
+                is_told = true;
+            }
+            thread::sleep(LOOK_EVERY);
         }
     }
 

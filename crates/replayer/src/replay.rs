@@ -13,8 +13,9 @@ use crate::supervise::Observed;
 use crate::supervise::Watch;
 use crate::verify;
 use crate::verify::Check;
-use run_model::Schedule;
+use run_store::Origin;
 use run_store::RunDirectory;
+use run_store::RunMeta;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ pub struct Verdict {
 pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     let (mut loaded, stage) = load_replayable(run)?;
     let plan = Plan::prepare(&loaded)?;
-    loaded.forget_lost_end(&plan.schedule);
+    forget_lost_ends(&mut loaded, &plan);
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
         jitter_seed: options.jitter_seed,
@@ -74,15 +75,9 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
         } else {
             watch.jitter_seed.wrapping_add(number).max(1)
         };
-        let observed = supervise::replay_once(
-            &loaded,
-            stage.as_ref(),
-            &plan.directory,
-            &Watch { jitter_seed, ..watch },
-            show,
-        )?;
+        let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &Watch { jitter_seed, ..watch }, show)?;
         elapsed += observed.duration;
-        let verdict = judge(&loaded, &plan.schedule, &observed, &options.run_name);
+        let verdict = judge(&loaded, &plan, &observed, &options.run_name);
         identical += u64::from(verdict.identical);
         if !verdict.identical {
             moved = moved.or_else(|| libraries::first_moved(&loaded.run, &observed.maps));
@@ -110,6 +105,14 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
     })
 }
 
+/// See `LoadedRun::forget_lost_end`; of all processes.
+pub fn forget_lost_ends(loaded: &mut LoadedRun, plan: &Plan) {
+    loaded.forget_lost_end(&plan.schedule);
+    for (process, plan) in loaded.processes.iter_mut().zip(&plan.processes) {
+        process.forget_lost_end(&plan.schedule);
+    }
+}
+
 /// The run, if this build and what it finds on the disk can replay it; and the stage it needs, if its files are not where
 /// they were.
 pub fn load_replayable(run: RunDirectory) -> Result<(LoadedRun, Option<Stage>)> {
@@ -118,7 +121,13 @@ pub fn load_replayable(run: RunDirectory) -> Result<(LoadedRun, Option<Stage>)> 
     if recorded != known {
         return Err(Error::OtherAbi { recorded, known });
     }
-    let stage = libraries::provide(&loaded.run, &loaded.meta)?;
+    if loaded.origin != Origin::First {
+        return Err(Error::PartOfARun {
+            path: loaded.run.path().to_owned(),
+        });
+    }
+    let metas: Vec<&RunMeta> = loaded.all().map(|process| &process.meta).collect();
+    let stage = libraries::provide(&loaded.run, &metas)?;
     if loaded.logs.threads.is_empty() {
         return Err(Error::NothingRecorded {
             path: loaded.run.path().to_owned(),
@@ -128,10 +137,10 @@ pub fn load_replayable(run: RunDirectory) -> Result<(LoadedRun, Option<Stage>)> 
 }
 
 /// Was it the same run, and if not, where did it differ?
-pub fn judge(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed, run_name: &str) -> Verdict {
-    let checks = verify::verify(loaded, schedule, observed);
+pub fn judge(loaded: &LoadedRun, plan: &Plan, observed: &Observed, run_name: &str) -> Verdict {
+    let checks = verify::verify(loaded, plan, observed);
     let identical = checks.iter().all(|check| check.passed);
-    let divergence = (!identical).then(|| divergence::explain(loaded, schedule, observed, &checks, run_name));
+    let divergence = (!identical).then(|| divergence::explain_run(loaded, plan, observed, &checks, run_name));
     Verdict {
         identical,
         checks,
@@ -153,7 +162,7 @@ pub fn notes(loaded: &LoadedRun) -> Vec<String> {
         notes.push(format!("the recording ends before the program did, because {reason}"));
     }
     if loaded.meta.ending.as_ref().is_some_and(|ending| ending.forked) {
-        notes.push("the program started other processes, which were not recorded; in replay there are none".to_owned());
+        notes.push("the program started processes that were not recorded; in replay there are none".to_owned());
     }
     notes
 }

@@ -6,15 +6,22 @@ use crate::launch::outcome_of;
 use crate::loaded::LoadedRun;
 use crate::output::Compare;
 use crate::output::Comparison;
+use crate::output::Others;
 use crate::output::PassTo;
+use crate::plan::Plan;
+use crate::processes;
 use crate::record::Show;
 use crate::stage::Stage;
 use crate::sys;
 use crate::sys::OrphanedProgram;
+use crate::verify;
+use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::ControlSetup;
 use run_store::DivergenceReport;
+use run_store::Ended;
 use run_store::Mode;
+use run_store::Origin;
 use run_store::Outcome;
 use run_store::Scope;
 use run_store::SlotSnapshot;
@@ -22,6 +29,8 @@ use run_store::ThreadState;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::process::Child;
+use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -49,6 +58,8 @@ pub enum End {
     Diverged(DivergenceReport),
     /// No thread moved for as long as patience lasted.
     Stuck,
+    /// Another process went wrong first, or this one never began.
+    GivenUp,
 }
 
 /// What is left after a replay.
@@ -61,37 +72,67 @@ pub struct Observed {
     pub duration: Duration,
     /// /proc/PID/maps of a replay that went wrong while it was watched; otherwise empty.
     pub maps: Vec<u8>,
+    /// The other processes, in the run's order.
+    pub processes: Vec<ObservedProcess>,
 }
 
-/// Runs the program of `loaded` once, with the schedule in `schedule_directory`.
+/// The same of a process other than the first. What it prints is part of the first one's output.
+#[derive(Clone, Debug)]
+pub struct ObservedProcess {
+    pub end: End,
+    pub slots: Vec<SlotSnapshot>,
+}
+
+/// Runs the program of `loaded` once, with the schedules of `plan`, and all its processes.
 pub fn replay_once(
     loaded: &LoadedRun,
     stage: Option<&Stage>,
-    schedule_directory: &Path,
+    plan: &Plan,
     watch: &Watch,
     show: Show,
 ) -> Result<Observed> {
-    let control = control_memory(loaded, schedule_directory, watch)?;
+    let memory = anonymous_control()?;
+    let settings: Vec<Setting> = Setting::of_all(loaded, plan, watch.jitter_seed, watch.trace).collect();
+    let mut controls = set_up(&memory, &settings)?.into_iter();
+    let control = controls.next().expect("a run has a first process");
     let compare = |name, pass| {
         let path = loaded.run.file(name);
         let file = File::open(&path).map_err(|e| run_store::Error::io("read", &path, e))?;
         Ok::<_, Error>(Compare::new(
             file,
             if show == Show::Output { pass } else { PassTo::Nowhere },
+            if loaded.had_strangers() {
+                Others::MayHaveWritten
+            } else {
+                Others::WroteNothing
+            },
         ))
     };
     let (out, err) = (compare("stdout", PassTo::Stdout)?, compare("stderr", PassTo::Stderr)?);
     let started = Instant::now();
-    let mut running = Running::start(&loaded.meta, stage, &control, OrphanedProgram::IsKilled, out, err)?;
-    let mut maps = Vec::new();
-    let end = match supervise(&mut running, &control, loaded, watch, &mut maps) {
-        Ok(end) => end,
-        Err(error) => {
-            running.kill()?;
-            return Err(error);
-        }
+    let running = Running::start(&loaded.meta, stage, &control, OrphanedProgram::IsKilled, out, err)?;
+    let mut all = Everybody {
+        running,
+        loaded,
+        control,
+        end: None,
+        others: Vec::new(),
+        maps: Vec::new(),
     };
+    let ended = all
+        .start_others(&memory, controls, stage)
+        .and_then(|()| all.supervise(watch));
+    let killed = all.kill();
+    ended.and(killed)?;
     let duration = started.elapsed();
+    let Everybody {
+        running,
+        control,
+        end,
+        others,
+        maps,
+        ..
+    } = all;
     let (out, err) = running.finish();
     let unreadable = |e: io::Error| Error::Store(run_store::Error::io("read", loaded.run.path(), e));
     let header = control.header()?;
@@ -100,14 +141,16 @@ pub fn replay_once(
             path: loaded.meta.executable.path.as_os_str().into(),
         });
     }
-    // A divergence is written a moment before the program ends; the loop may have seen only the end.
-    let end = match (end, header.divergence) {
-        (End::Program(_) | End::AllStopped, Some(report)) => End::Diverged(report),
-        (end, _) => end,
-    };
+    let processes = others.into_iter().map(|other| {
+        Ok(ObservedProcess {
+            end: final_end(other.end, &other.control)?,
+            slots: other.control.slots()?,
+        })
+    });
     Ok(Observed {
-        end,
+        end: final_end(end, &control)?,
         slots: control.slots()?,
+        processes: processes.collect::<Result<_>>()?,
         stdout: out.finish().map_err(unreadable)?,
         stderr: err.finish().map_err(unreadable)?,
         duration,
@@ -115,95 +158,298 @@ pub fn replay_once(
     })
 }
 
-/// Not a file in the run directory: any number of replays may go on at once, and none leaves anything behind.
-fn control_memory(loaded: &LoadedRun, schedule_directory: &Path, watch: &Watch) -> Result<ControlFile> {
-    let file = anonymous_control()?;
-    let setting = Setting {
-        scope: loaded.meta.scope,
-        ended_in: loaded.ended_in,
-        call_sites: &loaded.call_sites,
-        pid: loaded.pid,
-        jitter_seed: watch.jitter_seed,
-        trace: watch.trace,
-    };
-    set_up(file, &setting, schedule_directory)
+/// A divergence is written a moment before the program ends; whoever watched may have seen only the end.
+fn final_end(end: Option<End>, control: &ControlFile) -> Result<End> {
+    Ok(match (end, control.header()?.divergence) {
+        (Some(End::Program(_) | End::AllStopped) | None, Some(report)) => End::Diverged(report),
+        (Some(end), _) => end,
+        (None, None) => End::GivenUp,
+    })
 }
 
-/// What a replay has from its recording, apart from schedule and inputs, and how it is to be run.
+/// What a process of a replay has from its recording, apart from schedule and inputs, and how it is to be run.
 pub struct Setting<'a> {
     pub scope: Scope,
     pub ended_in: Option<(u32, u32)>,
     pub call_sites: &'a [u8],
     pub pid: u32,
+    pub beginning: Beginning,
+    pub schedule_directory: &'a Path,
     pub jitter_seed: u64,
     pub trace: bool,
+}
+
+impl<'a> Setting<'a> {
+    /// The first process's, and those of all others.
+    pub fn of_all(
+        loaded: &'a LoadedRun,
+        plan: &'a Plan,
+        jitter_seed: u64,
+        trace: bool,
+    ) -> impl Iterator<Item = Setting<'a>> {
+        loaded.all().zip(plan.all()).map(move |(loaded, plan)| Setting {
+            scope: loaded.meta.scope,
+            ended_in: loaded.ended_in,
+            call_sites: &loaded.call_sites,
+            pid: loaded.pid,
+            beginning: loaded.beginning.clone(),
+            schedule_directory: &plan.directory,
+            jitter_seed,
+            trace,
+        })
+    }
 }
 
 /// What messages call it.
 const CONTROL_NAME: &str = "the control memory of the replay";
 
+/// Not a file in the run directory: any number of replays may go on at once, and none leaves anything behind.
 pub fn anonymous_control() -> Result<File> {
     let failed = |e| run_store::Error::io("create", Path::new(CONTROL_NAME), e);
     Ok(sys::anonymous_file(c"refrain").map_err(failed)?)
 }
 
 /// Makes `file` the control memory of a replay that is about to start, whatever it held before.
-pub fn set_up(file: File, setting: &Setting<'_>, schedule_directory: &Path) -> Result<ControlFile> {
-    let setup = ControlSetup {
+pub fn set_up(file: &File, settings: &[Setting<'_>]) -> Result<Vec<ControlFile>> {
+    let setups = settings.iter().map(|setting| ControlSetup {
         mode: Mode::Replay,
         scope: setting.scope,
         chaos_seed: setting.jitter_seed,
         log_bytes_max: 0,
         trace: setting.trace,
-        run_directory: schedule_directory,
+        run_directory: setting.schedule_directory,
         call_sites: setting.call_sites,
         pid: setting.pid,
-    };
-    let control = ControlFile::initialise(file, Path::new(CONTROL_NAME), &setup)?;
-    if let Some((thread, signal)) = setting.ended_in {
-        control.expect_signal(thread, signal)?;
+        follow: true,
+        beginning: setting.beginning.clone(),
+    });
+    let setups: Vec<ControlSetup> = setups.collect();
+    let controls = ControlFile::initialise_all(file, Path::new(CONTROL_NAME), &setups)?;
+    for (control, setting) in controls.iter().zip(settings) {
+        if let Some((thread, signal)) = setting.ended_in {
+            control.expect_signal(thread, signal)?;
+        }
     }
-    Ok(control)
+    Ok(controls)
 }
 
-fn supervise(
-    running: &mut Running<Compare>,
-    control: &ControlFile,
-    loaded: &LoadedRun,
-    watch: &Watch,
-    maps: &mut Vec<u8>,
-) -> Result<End> {
-    let mut progress = (0, Vec::new());
-    let mut last_progress = Instant::now();
-    loop {
-        if let Some(status) = running.wait(Some(LOOK_EVERY))? {
-            return Ok(End::Program(outcome_of(status)));
+/// All processes of one replay.
+struct Everybody<'a> {
+    running: Running<Compare>,
+    loaded: &'a LoadedRun,
+    control: ControlFile,
+    end: Option<End>,
+    others: Vec<Other<'a>>,
+    maps: Vec<u8>,
+}
+
+/// A process other than the first.
+struct Other<'a> {
+    loaded: &'a LoadedRun,
+    control: ControlFile,
+    /// Of a program that was executed. One that is forked comes by itself.
+    child: Option<Child>,
+    end: Option<End>,
+}
+
+/// How far all threads have come, and whether they move.
+type Progress = (u64, Vec<ThreadState>);
+
+impl<'a> Everybody<'a> {
+    fn start_others(
+        &mut self,
+        memory: &File,
+        controls: impl Iterator<Item = ControlFile>,
+        stage: Option<&Stage>,
+    ) -> Result<()> {
+        for (loaded, control) in self.loaded.processes.iter().zip(controls) {
+            let number = u64::from(loaded.beginning.process);
+            let child = match (&loaded.meta.process, loaded.origin) {
+                (Some(process), Origin::Executed) => {
+                    let failed = |e| run_store::Error::io("open", Path::new(CONTROL_NAME), e);
+                    let own = sys::reopen(memory, number).map_err(failed)?;
+                    Some(self.running.start_executed(&loaded.meta, process, stage, &own)?)
+                }
+                _ => None,
+            };
+            self.others.push(Other {
+                loaded,
+                control,
+                child,
+                end: None,
+            });
         }
-        let header = control.header()?;
-        if let Some(report) = header.divergence {
-            *maps = running.maps();
-            if running.wait_until(Instant::now() + GRACE)?.is_none() {
-                running.kill()?;
+        self.running.close_ends();
+        Ok(())
+    }
+
+    /// Returns when all have ended, or one has gone wrong.
+    fn supervise(&mut self, watch: &Watch) -> Result<()> {
+        let mut progress: Progress = (0, Vec::new());
+        let mut last_progress = Instant::now();
+        loop {
+            let mut now: Progress = (0, Vec::new());
+            if self.end.is_none() {
+                self.look_at_first(&mut now)?;
+            } else {
+                thread::sleep(LOOK_EVERY);
             }
-            return Ok(End::Diverged(report));
-        }
-        let slots = control.slots()?;
-        if is_all_stopped(&slots, loaded) {
-            running.kill()?;
-            return Ok(End::AllStopped);
-        }
-        let now = (
-            slots.iter().map(|slot| slot.count).sum::<u64>(),
-            slots.iter().map(|slot| slot.state).collect(),
-        );
-        if now != progress {
-            (progress, last_progress) = (now, Instant::now());
-        } else if last_progress.elapsed() >= watch.patience {
-            *maps = running.maps();
-            running.kill()?;
-            return Ok(End::Stuck);
+            for other in &mut self.others {
+                other.look(&mut now)?;
+            }
+            if self.ends().any(|end| matches!(end, Some(End::Diverged(_)))) {
+                return self.let_speak();
+            }
+            // The others may wait for ever for the turns of one that has ended too early.
+            let ended_wrongly = |other: &Other<'_>| {
+                let check = other.end.map(|end| verify::check_outcome(other.loaded, end));
+                check.is_some_and(|check| !check.passed)
+            };
+            if self.others.iter().any(ended_wrongly) {
+                return Ok(());
+            }
+            if self.ends().all(|end| end.is_some()) || self.is_nobody_left()? {
+                return Ok(());
+            }
+            if now != progress {
+                (progress, last_progress) = (now, Instant::now());
+            } else if last_progress.elapsed() >= watch.patience {
+                self.maps = self.running.maps();
+                self.end = self.end.or(Some(End::Stuck));
+                return Ok(());
+            }
         }
     }
+
+    fn ends(&self) -> impl Iterator<Item = Option<End>> {
+        let others = self.others.iter().map(|other| other.end);
+        std::iter::once(self.end).chain(others)
+    }
+
+    /// Are those that have not ended only ones that were never forked?
+    fn is_nobody_left(&self) -> Result<bool> {
+        if self.end.is_none() {
+            return Ok(false);
+        }
+        let (forked, arrived) = self.forked()?;
+        let is_over = |other: &Other<'_>| {
+            let is_here = other.child.is_some() || other.control.header().is_ok_and(|header| header.attached);
+            other.end.is_some() || !is_here
+        };
+        Ok(arrived >= forked && self.others.iter().all(is_over))
+    }
+
+    fn look_at_first(&mut self, now: &mut Progress) -> Result<()> {
+        if let Some(status) = self.running.wait(Some(LOOK_EVERY))? {
+            let is_replaced = self.control.header()?.ended == Ended::Replaced;
+            let outcome = if is_replaced {
+                Outcome::Replaced
+            } else {
+                outcome_of(status)
+            };
+            self.end = Some(End::Program(outcome));
+            return Ok(());
+        }
+        self.end = look(&self.control, self.loaded, now)?;
+        if self.end == Some(End::AllStopped) {
+            self.running.kill()?;
+        }
+        Ok(())
+    }
+
+    /// Whoever diverged gets a moment for its last words.
+    fn let_speak(&mut self) -> Result<()> {
+        if matches!(self.end, Some(End::Diverged(_))) {
+            self.maps = self.running.maps();
+        }
+        self.running.wait_until(Instant::now() + GRACE)?;
+        Ok(())
+    }
+
+    /// Nobody is left behind: not even who was just being forked.
+    fn kill(&mut self) -> Result<()> {
+        self.running.kill()?;
+        let deadline = Instant::now() + GRACE;
+        loop {
+            self.others.iter_mut().for_each(Other::kill);
+            let (forked, arrived) = self.forked()?;
+            if arrived >= forked || Instant::now() >= deadline {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// How many processes were forked, and how many of them have begun.
+    fn forked(&self) -> Result<(u32, u32)> {
+        // Looked at first: whoever is forked later is forked by somebody who has not ended.
+        let forked = self.control.header()?.processes;
+        let mut arrived = 0;
+        for other in self.others.iter().filter(|other| other.child.is_none()) {
+            arrived += u32::from(other.control.header()?.attached);
+        }
+        Ok((forked, arrived))
+    }
+}
+
+impl Other<'_> {
+    fn look(&mut self, now: &mut Progress) -> Result<()> {
+        if self.end.is_some() {
+            return Ok(());
+        }
+        self.end = look(&self.control, self.loaded, now)?;
+        let is_over = match &mut self.child {
+            Some(child) => child.try_wait().map_err(Error::Wait)?.is_some(),
+            None => {
+                let slots = self.control.slots()?;
+                let id = processes::forked_id(&self.control, &slots)?;
+                id.is_some_and(|id| !processes::is_running(id))
+            }
+        };
+        if self.end.is_none() && is_over {
+            // Looked at again: what it wrote last counts.
+            self.end = Some(match look(&self.control, self.loaded, now)? {
+                Some(end) => end,
+                None => End::Program(processes::outcome(&self.control.header()?)),
+            });
+        }
+        if self.end == Some(End::AllStopped) {
+            self.kill();
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self) {
+        match &mut self.child {
+            Some(child) => {
+                // Errors mean that it has ended already.
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            None => {
+                let slots = self.control.slots().unwrap_or_default();
+                if let Ok(Some(id)) = processes::forked_id(&self.control, &slots)
+                    && processes::is_running(id)
+                {
+                    sys::send_signal(id, 9);
+                }
+            }
+        }
+    }
+}
+
+/// Has the process come to an end that shows in its control memory?
+fn look(control: &ControlFile, loaded: &LoadedRun, now: &mut Progress) -> Result<Option<End>> {
+    if let Some(report) = control.header()?.divergence {
+        return Ok(Some(End::Diverged(report)));
+    }
+    let slots = control.slots()?;
+    if is_all_stopped(&slots, loaded) {
+        return Ok(Some(End::AllStopped));
+    }
+    now.0 += slots.iter().map(|slot| slot.count).sum::<u64>();
+    now.1.extend(slots.iter().map(|slot| slot.state));
+    Ok(None)
 }
 
 /// Some thread stands at the end of its log, and none can still do anything.

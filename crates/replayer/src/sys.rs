@@ -5,7 +5,10 @@ use std::ffi::CStr;
 use std::ffi::CString;
 use std::fmt;
 use std::fs::File;
+use std::fs::OpenOptions;
 use std::io;
+use std::io::Seek;
+use std::io::SeekFrom;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::FromRawFd;
@@ -77,6 +80,41 @@ pub fn prepare(command: &mut Command, file: BorrowedFd<'_>, number: i32, orphane
     };
     // SAFETY: between fork and exec only async-signal-safe calls are made: no allocation, no locks.
     unsafe { command.pre_exec(steps) };
+}
+
+/// In the new process, executes `path` with exactly these arguments and variables, in their order, in the place of what
+/// the command says. To be called last.
+pub fn execute_instead(command: &mut Command, path: CString, arguments: Vec<CString>, variables: Vec<CString>) {
+    let pointers = |strings: &[CString]| -> Vec<usize> {
+        let all = strings.iter().map(|string| string.as_ptr() as usize);
+        all.chain([0]).collect()
+    };
+    // As numbers, because pointers cannot be sent to whoever runs the closure; the strings move with them, but not their text.
+    let (argument_list, variable_list) = (pointers(&arguments), pointers(&variables));
+    let steps = move || {
+        let _owned = (&arguments, &variables);
+        // SAFETY: three NUL-terminated things, which the closure owns; execve comes back only if it fails.
+        unsafe {
+            libc::execve(
+                path.as_ptr(),
+                argument_list.as_ptr().cast(),
+                variable_list.as_ptr().cast(),
+            )
+        };
+        Err(io::Error::last_os_error())
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are made: no allocation, no locks.
+    unsafe { command.pre_exec(steps) };
+}
+
+/// The same file with a position of its own.
+pub fn reopen(file: &File, position: u64) -> io::Result<File> {
+    let mut again = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    again.seek(SeekFrom::Start(position))?;
+    Ok(again)
 }
 
 /// Whether the kernel aligns long mappings of this file to huge pages; that depends on its file system. `None` if it

@@ -1,11 +1,14 @@
 //! Was it the same run? Each check says what was compared and what was found on both sides.
 use crate::loaded::LoadedRun;
 use crate::output::Comparison;
+use crate::plan::Plan;
 use crate::supervise::End;
 use crate::supervise::Observed;
+use crate::supervise::ObservedProcess;
 use run_model::Schedule;
 use run_store::Captured;
 use run_store::Outcome;
+use run_store::SlotSnapshot;
 use serde::Serialize;
 use std::ops::RangeInclusive;
 
@@ -32,15 +35,46 @@ impl Check {
 const FROM_OUTSIDE: [i32; 8] = [1, 2, 3, 9, 14, 15, 24, 25];
 
 /// All verifications of the contract that this version's recordings allow.
-pub fn verify(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Vec<Check> {
+pub fn verify(loaded: &LoadedRun, plan: &Plan, observed: &Observed) -> Vec<Check> {
     let ending = loaded.meta.ending.as_ref();
-    vec![
-        check_outcome(loaded, observed),
+    let schedule = &plan.schedule;
+    let mut checks = vec![
+        check_outcome(loaded, observed.end),
         check_stream("stdout", ending.map(|e| e.stdout), observed.stdout, is_cut_off(loaded)),
         check_stream("stderr", ending.map(|e| e.stderr), observed.stderr, is_cut_off(loaded)),
-        check_threads(loaded, schedule, observed),
-        check_events(loaded, schedule, observed),
-        check_records(schedule, observed),
+        check_threads(loaded, schedule, &observed.slots),
+        check_events(loaded, schedule, &observed.slots),
+        check_records(schedule, &observed.slots),
+    ];
+    if !loaded.processes.is_empty() {
+        checks.push(check_processes(loaded, plan, observed));
+    }
+    checks
+}
+
+/// Were the other processes the same?
+fn check_processes(loaded: &LoadedRun, plan: &Plan, observed: &Observed) -> Check {
+    let recorded = loaded.processes.len();
+    let all = loaded.processes.iter().zip(&plan.processes).zip(&observed.processes);
+    for ((loaded, plan), observed) in all {
+        let failed = process_checks(loaded, &plan.schedule, observed)
+            .into_iter()
+            .find(|check| !check.passed);
+        if let Some(check) = failed {
+            let of = |what: &str| format!("{} of process {}: {what}", check.name, loaded.beginning.process);
+            return Check::new("others", false, of(&check.recorded), of(&check.replayed));
+        }
+    }
+    Check::new("others", true, format!("{recorded} in all"), "each the same")
+}
+
+/// What is compared of a process other than the first.
+pub fn process_checks(loaded: &LoadedRun, schedule: &Schedule, observed: &ObservedProcess) -> [Check; 4] {
+    [
+        check_outcome(loaded, observed.end),
+        check_threads(loaded, schedule, &observed.slots),
+        check_events(loaded, schedule, &observed.slots),
+        check_records(schedule, &observed.slots),
     ]
 }
 
@@ -50,32 +84,34 @@ fn is_cut_off(loaded: &LoadedRun) -> bool {
         None => true,
         Some(_) if loaded.truncated.is_some() => true,
         Some(ending) => match ending.outcome {
-            Outcome::TimedOut => true,
+            Outcome::TimedOut | Outcome::Lost => true,
+            Outcome::Replaced => false,
             Outcome::Signaled(signal) => FROM_OUTSIDE.contains(&signal),
             Outcome::Exited(_) => false,
         },
     }
 }
 
-pub fn check_outcome(loaded: &LoadedRun, observed: &Observed) -> Check {
+pub fn check_outcome(loaded: &LoadedRun, end: End) -> Check {
     let recorded = match &loaded.meta.ending {
         None => "unknown (the recording was interrupted)".to_owned(),
         Some(_) if loaded.truncated.is_some() => "beyond the end of the log".to_owned(),
         Some(ending) if ending.outcome == Outcome::TimedOut => "hang (killed by --timeout)".to_owned(),
         Some(ending) => ending.outcome.to_string(),
     };
-    let replayed = match observed.end {
+    let replayed = match end {
         End::Program(outcome) => outcome.to_string(),
         End::AllStopped => "all threads stand where the recording ended".to_owned(),
         End::Diverged(_) => "diverged".to_owned(),
         End::Stuck => "no thread moves".to_owned(),
+        End::GivenUp => "did not come so far".to_owned(),
     };
-    let passed = match (observed.end, &loaded.meta.ending) {
+    let passed = match (end, &loaded.meta.ending) {
         (End::AllStopped, _) => is_cut_off(loaded),
         // The end of an interrupted recording is unknown; the other checks have to do.
         (End::Program(_), None) => true,
         (End::Program(outcome), Some(ending)) => outcome == ending.outcome,
-        (End::Diverged(_) | End::Stuck, _) => false,
+        (End::Diverged(_) | End::Stuck | End::GivenUp, _) => false,
     };
     Check::new("outcome", passed, recorded, replayed)
 }
@@ -85,21 +121,25 @@ fn check_stream(name: &'static str, captured: Option<Captured>, comparison: Comp
     let prefix_suffices = cut_off || captured.is_none_or(|captured| !captured.complete);
     let passed = comparison.is_same() || (prefix_suffices && comparison.is_prefix());
     let replayed = match comparison.first_difference {
+        None if comparison.left_out > 0 => format!(
+            "{} bytes, identical; {} are of programs that were not recorded",
+            comparison.replayed_bytes, comparison.left_out
+        ),
         None => format!("{} bytes, identical", comparison.replayed_bytes),
         Some(offset) => format!("{} bytes, identical up to byte {offset}", comparison.replayed_bytes),
     };
     Check::new(name, passed, format!("{} bytes", comparison.recorded_bytes), replayed)
 }
 
-pub fn check_threads(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Check {
-    let (recorded, replayed) = (schedule.threads.len(), observed.slots.len());
+pub fn check_threads(loaded: &LoadedRun, schedule: &Schedule, slots: &[SlotSnapshot]) -> Check {
+    let (recorded, replayed) = (schedule.threads.len(), slots.len());
     // A cut recording knows of threads whose creation it no longer explains.
     let passed = recorded == replayed || (loaded.truncated.is_some() && replayed <= recorded);
     Check::new("threads", passed, recorded.to_string(), replayed.to_string())
 }
 
-pub fn check_events(loaded: &LoadedRun, schedule: &Schedule, observed: &Observed) -> Check {
-    let replayed = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.count);
+pub fn check_events(loaded: &LoadedRun, schedule: &Schedule, slots: &[SlotSnapshot]) -> Check {
+    let replayed = |thread: usize| slots.get(thread).map_or(0, |slot| slot.count);
     let expected = expected_events(loaded, schedule);
     let total: u64 = expected.iter().map(|events| events.start()).sum();
     match expected
@@ -132,8 +172,8 @@ pub fn expected_events(loaded: &LoadedRun, schedule: &Schedule) -> Vec<RangeIncl
     events.map(|(index, events)| events..=most(index, events)).collect()
 }
 
-pub fn check_records(schedule: &Schedule, observed: &Observed) -> Check {
-    let replayed = |thread: usize| observed.slots.get(thread).map_or(0, |slot| slot.records);
+pub fn check_records(schedule: &Schedule, slots: &[SlotSnapshot]) -> Check {
+    let replayed = |thread: usize| slots.get(thread).map_or(0, |slot| slot.records);
     let gates = |thread: usize| {
         let thread = &schedule.threads[thread];
         // A gate before an event that was begun but never completed may or may not have been passed.

@@ -10,12 +10,16 @@ use runtime_abi::ABI_VERSION;
 use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_BYTES;
 use runtime_abi::CONTROL_MAGIC;
+use runtime_abi::CONTROL_STRIDE;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
+use runtime_abi::SHOWN_MAX;
 use runtime_abi::THREADS_MAX;
 use runtime_abi::ThreadSlot;
 use runtime_abi::divergence;
+use runtime_abi::ended;
 use runtime_abi::mode;
+use runtime_abi::origin;
 use runtime_abi::thread_state;
 use serde::Deserialize;
 use serde::Serialize;
@@ -61,6 +65,38 @@ pub struct ControlSetup<'a> {
     pub call_sites: &'a [u8],
     /// Replay: the recorded process's id.
     pub pid: u32,
+    /// Processes that the program starts are recorded, or replayed, too.
+    pub follow: bool,
+    /// Replay: which of the run's processes it is.
+    pub beginning: Beginning,
+}
+
+/// Replay: what a process has from its recording before it does anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beginning {
+    pub process: u32,
+    /// Of the first descriptors: 1, 2: is the recorded standard output, error.
+    pub shown: Vec<u8>,
+    /// Forked: the threads of its parent, and what each had completed; as they do nothing here, that is all they will.
+    pub left_behind: Vec<u64>,
+}
+
+/// How a process of a run began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    First,
+    Forked { parent: u32 },
+    Executed,
+}
+
+/// How a process ended, as far as it said so itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Unknown,
+    Exited(i32),
+    Signaled(i32),
+    /// It became another program.
+    Replaced,
 }
 
 /// Where a replay under a debugger is to stop: before this event, when the others have come as far as they get without
@@ -84,6 +120,18 @@ pub struct HeaderSnapshot {
     /// Number of the first system call that the runtime did not know.
     pub unknown_call: Option<u32>,
     pub divergence: Option<DivergenceReport>,
+    pub origin: Origin,
+    pub ended: Ended,
+    /// Threads there were when it began.
+    pub first_threads: u32,
+    /// The thread it began with.
+    pub main_thread: u32,
+    /// System calls are recorded.
+    pub calls: bool,
+    pub shown: Vec<u8>,
+    /// First process only: how many there were in all, and how many programs were started by `posix_spawn` and its kin.
+    pub processes: u32,
+    pub spawned: u32,
 }
 
 /// The first divergence of a replay, in the runtime's numbers.
@@ -133,28 +181,73 @@ pub struct SlotSnapshot {
 pub struct ControlFile {
     file: File,
     path: PathBuf,
+    /// Where in the file it begins: in replay, one file has the control memory of all processes.
+    offset: u64,
 }
 
 impl ControlFile {
     /// Fills a file, whatever it held before. Most slots take no space until a thread uses them.
     pub fn initialise(file: File, path: &Path, setup: &ControlSetup<'_>) -> Result<ControlFile> {
-        let header = encode_header(setup)?;
         let failed = |e| Error::io("write", path, e);
         file.set_len(0).map_err(failed)?;
         file.set_len(CONTROL_BYTES as u64).map_err(failed)?;
+        let control = ControlFile {
+            file,
+            path: path.to_owned(),
+            offset: 0,
+        };
+        control.fill(setup)?;
+        Ok(control)
+    }
+
+    /// The same for the processes of a run, each at its place in the file.
+    pub fn initialise_all(file: &File, path: &Path, setups: &[ControlSetup<'_>]) -> Result<Vec<ControlFile>> {
+        let failed = |e| Error::io("write", path, e);
+        let places = setups.iter().map(|setup| setup.beginning.process as u64 + 1).max();
+        file.set_len(0).map_err(failed)?;
+        file.set_len(places.unwrap_or(0) * CONTROL_STRIDE as u64)
+            .map_err(failed)?;
+        let fill = |setup: &ControlSetup<'_>| {
+            let control = ControlFile {
+                file: file.try_clone().map_err(failed)?,
+                path: path.to_owned(),
+                offset: u64::from(setup.beginning.process) * CONTROL_STRIDE as u64,
+            };
+            control.fill(setup)?;
+            Ok(control)
+        };
+        setups.iter().map(fill).collect()
+    }
+
+    fn fill(&self, setup: &ControlSetup<'_>) -> Result<()> {
+        let header = encode_header(setup)?;
         // The program maps the file, and a page that a full disk has no room for would kill it: be refused here instead.
-        file.write_all_at(&vec![0; PREALLOCATED_BYTES], 0).map_err(failed)?;
-        file.write_all_at(&header, 0).map_err(failed)?;
+        self.write(&vec![0; PREALLOCATED_BYTES], 0)?;
+        self.write(&header, 0)?;
         assert!(
             setup.call_sites.len() <= CONTROL_BYTES - CALL_SITES_OFFSET,
             "too many call sites"
         );
-        file.write_all_at(setup.call_sites, CALL_SITES_OFFSET as u64)
-            .map_err(failed)?;
-        Ok(ControlFile {
-            file,
-            path: path.to_owned(),
-        })
+        self.write(setup.call_sites, CALL_SITES_OFFSET)?;
+        for (thread, count) in setup.beginning.left_behind.iter().enumerate() {
+            let slot = HEADER_BYTES + thread * size_of::<ThreadSlot>();
+            self.write(&count.to_le_bytes(), slot + offset_of!(ThreadSlot, count))?;
+            let exited = thread_state::EXITED.to_le_bytes();
+            self.write(&exited, slot + offset_of!(ThreadSlot, state))?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], offset: usize) -> Result<()> {
+        self.file
+            .write_all_at(bytes, self.offset + offset as u64)
+            .map_err(|e| Error::io("write", &self.path, e))
+    }
+
+    fn read(&self, bytes: &mut [u8], offset: usize) -> Result<()> {
+        self.file
+            .read_exact_at(bytes, self.offset + offset as u64)
+            .map_err(|e| Error::io("read", &self.path, e))
     }
 
     /// Opens what a recording left behind, and checks that it is a control file this build understands.
@@ -172,6 +265,7 @@ impl ControlFile {
         let control = ControlFile {
             file,
             path: path.to_owned(),
+            offset: 0,
         };
         control.header()?;
         Ok(control)
@@ -183,18 +277,14 @@ impl ControlFile {
 
     pub fn header(&self) -> Result<HeaderSnapshot> {
         let mut bytes = [0; NUMBERS_BYTES];
-        self.file
-            .read_exact_at(&mut bytes, 0)
-            .map_err(|e| Error::io("read", &self.path, e))?;
+        self.read(&mut bytes, 0)?;
         decode_header(&bytes, &self.path)
     }
 
     /// The table of call sites, to be given to a replay as it is.
     pub fn call_sites(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; CONTROL_BYTES - CALL_SITES_OFFSET];
-        self.file
-            .read_exact_at(&mut bytes, CALL_SITES_OFFSET as u64)
-            .map_err(|e| Error::io("read", &self.path, e))?;
+        self.read(&mut bytes, CALL_SITES_OFFSET)?;
         Ok(bytes)
     }
 
@@ -202,9 +292,7 @@ impl ControlFile {
     pub fn slots(&self) -> Result<Vec<SlotSnapshot>> {
         let threads = self.header()?.threads as usize;
         let mut bytes = vec![0; threads * size_of::<ThreadSlot>()];
-        self.file
-            .read_exact_at(&mut bytes, HEADER_BYTES as u64)
-            .map_err(|e| Error::io("read", &self.path, e))?;
+        self.read(&mut bytes, HEADER_BYTES)?;
         bytes
             .chunks_exact(size_of::<ThreadSlot>())
             .zip(0..)
@@ -215,9 +303,7 @@ impl ControlFile {
     /// Replay: `thread` is to go on past its last recorded event, because that is where `signal` hit it.
     pub fn expect_signal(&self, thread: u32, signal: u32) -> Result<()> {
         let slot = HEADER_BYTES + thread as usize * size_of::<ThreadSlot>();
-        self.file
-            .write_all_at(&signal.to_le_bytes(), (slot + offset_of!(ThreadSlot, signal)) as u64)
-            .map_err(|e| Error::io("write", &self.path, e))
+        self.write(&signal.to_le_bytes(), slot + offset_of!(ThreadSlot, signal))
     }
 
     /// Replay: a debugger watches, and wants to be told of the failure.
@@ -228,21 +314,14 @@ impl ControlFile {
             (offset_of!(ControlHeader, failure_thread), &thread.to_le_bytes()),
             (offset_of!(ControlHeader, failure_event), &event.to_le_bytes()),
         ];
-        numbers.into_iter().try_for_each(|(offset, bytes)| {
-            self.file
-                .write_all_at(bytes, offset as u64)
-                .map_err(|e| Error::io("write", &self.path, e))
-        })
+        numbers
+            .into_iter()
+            .try_for_each(|(offset, bytes)| self.write(bytes, offset))
     }
 
     /// Lowers the limit of a recording under way; the runtime looks at it whenever a log grows.
     pub fn set_log_bytes_max(&self, bytes_max: u64) -> Result<()> {
-        self.file
-            .write_all_at(
-                &bytes_max.to_le_bytes(),
-                offset_of!(ControlHeader, log_bytes_max) as u64,
-            )
-            .map_err(|e| Error::io("write", &self.path, e))
+        self.write(&bytes_max.to_le_bytes(), offset_of!(ControlHeader, log_bytes_max))
     }
 }
 
@@ -281,6 +360,19 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
     );
     put(offset_of!(ControlHeader, pid), &setup.pid.to_le_bytes());
     put(offset_of!(ControlHeader, trace), &u32::from(setup.trace).to_le_bytes());
+    put(
+        offset_of!(ControlHeader, follow),
+        &u32::from(setup.follow).to_le_bytes(),
+    );
+    put(offset_of!(ControlHeader, tool), &std::process::id().to_le_bytes());
+    let beginning = &setup.beginning;
+    put(offset_of!(ControlHeader, process), &beginning.process.to_le_bytes());
+    put(
+        offset_of!(ControlHeader, threads),
+        &(beginning.left_behind.len() as u32).to_le_bytes(),
+    );
+    let shown = &beginning.shown[..beginning.shown.len().min(SHOWN_MAX)];
+    put(offset_of!(ControlHeader, shown), shown);
     put(offset_of!(ControlHeader, run_directory), directory);
     Ok(bytes)
 }
@@ -329,6 +421,35 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         pid: u32_at(bytes, offset_of!(ControlHeader, pid)),
         unknown_call: u32_at(bytes, offset_of!(ControlHeader, unknown_call)).checked_sub(1),
         divergence: decode_divergence(bytes),
+        origin: match u32_at(bytes, offset_of!(ControlHeader, origin)) {
+            origin::FIRST => Origin::First,
+            origin::FORKED => Origin::Forked {
+                parent: u32_at(bytes, offset_of!(ControlHeader, parent)),
+            },
+            origin::EXECUTED => Origin::Executed,
+            other => return Err(wrong("origin of the process", "0 to 2".to_owned(), other.to_string())),
+        },
+        ended: match u32_at(bytes, offset_of!(ControlHeader, ended)) {
+            ended::NOT_SAID => Ended::Unknown,
+            ended::REPLACED => Ended::Replaced,
+            status @ 1..=256 => Ended::Exited(status as i32 - 1),
+            other => match other.checked_sub(ended::BY_SIGNAL) {
+                Some(signal @ 1..=64) => Ended::Signaled(signal as i32),
+                _ => {
+                    return Err(wrong(
+                        "end of the process",
+                        "a known number".to_owned(),
+                        other.to_string(),
+                    ));
+                }
+            },
+        },
+        first_threads: u32_at(bytes, offset_of!(ControlHeader, first_threads)).clamp(1, THREADS_MAX as u32),
+        main_thread: u32_at(bytes, offset_of!(ControlHeader, main_thread)),
+        calls: u32_at(bytes, offset_of!(ControlHeader, calls)) != 0,
+        shown: bytes[offset_of!(ControlHeader, shown)..][..SHOWN_MAX].to_vec(),
+        processes: u32_at(bytes, offset_of!(ControlHeader, processes)),
+        spawned: u32_at(bytes, offset_of!(ControlHeader, spawned)),
     })
 }
 

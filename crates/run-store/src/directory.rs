@@ -20,6 +20,8 @@ use std::path::PathBuf;
 const SEALED: &str = "run.json";
 const RECORDING: &str = "recording.json";
 const CONTROL: &str = "control";
+/// `process-N`: the part of a process other than the first.
+const PROCESS: &str = "process-";
 /// `packed.json` and `packed-N`: what an unpacked run has beside the run itself.
 pub(crate) const PACKED: &str = "packed";
 /// No honest metadata is near this; a bigger file is not read into memory.
@@ -69,6 +71,33 @@ impl RunDirectory {
     /// What system calls brought in.
     pub fn thread_inputs(&self, thread: u32) -> PathBuf {
         self.path.join(format!("thread-{thread}.inputs"))
+    }
+
+    /// The part of another process of the run.
+    pub fn process(&self, number: u32) -> RunDirectory {
+        RunDirectory::at(self.path.join(format!("{PROCESS}{number}")))
+    }
+
+    /// If this is the part of a process: the whole run, and the process's number.
+    pub fn whole(&self) -> Option<(RunDirectory, u32)> {
+        let number = process_number(self.path.file_name()?.to_str()?)?;
+        let whole = RunDirectory::at(self.path.parent()?.to_owned());
+        whole.holds_metadata().then_some((whole, number))
+    }
+
+    /// The numbers of the processes that have a part of the run, other than the first, in order.
+    pub fn processes(&self) -> Result<Vec<u32>> {
+        let failed = |e| Error::io("read", &self.path, e);
+        let mut numbers = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let number = entry.file_name().to_str().and_then(process_number);
+            if let Some(number) = number.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+                numbers.push(number);
+            }
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
     }
 
     pub(crate) fn holds_metadata(&self) -> bool {
@@ -155,6 +184,10 @@ impl RunDirectory {
         let names = names.filter_map(|path| path.file_name()?.to_str().map(str::to_owned));
         let mut names: Vec<String> = names.filter(|name| is_member_name(name)).collect();
         names.sort();
+        for number in self.processes()? {
+            let members = self.process(number).member_names()?;
+            names.extend(members.iter().map(|name| format!("{PROCESS}{number}/{name}")));
+        }
         Ok(names)
     }
 
@@ -176,6 +209,9 @@ impl RunDirectory {
     pub fn disk_bytes(&self) -> Result<u64> {
         let failed = |e| Error::io("read", &self.path, e);
         let mut bytes = 0;
+        for number in self.processes()? {
+            bytes += self.process(number).disk_bytes()?;
+        }
         for entry in fs::read_dir(&self.path).map_err(failed)? {
             // A file that vanishes meanwhile takes no space.
             if let Ok(metadata) = entry.map_err(failed)?.metadata() {
@@ -190,16 +226,14 @@ impl RunDirectory {
         for path in self.own_files()?.0 {
             fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
         }
+        for number in self.processes()? {
+            self.process(number).remove_all()?;
+        }
         Ok(())
     }
 
-    /// Deletes the run. Files this tool did not write are left where they are, and reported.
-    pub fn remove(&self) -> Result<()> {
-        if self.holds_metadata() && self.is_locked()? {
-            return Err(Error::InUse {
-                path: self.path.clone(),
-            });
-        }
+    /// Deletes the directory with the files of ours in it.
+    fn remove_all(&self) -> Result<()> {
         let foreign = self.own_files()?.1;
         self.clear()?;
         if let Some(example) = foreign.first() {
@@ -212,6 +246,16 @@ impl RunDirectory {
         fs::remove_dir(&self.path).map_err(|e| Error::io("remove", &self.path, e))
     }
 
+    /// Deletes the run. Files this tool did not write are left where they are, and reported.
+    pub fn remove(&self) -> Result<()> {
+        if self.holds_metadata() && self.is_locked()? {
+            return Err(Error::InUse {
+                path: self.path.clone(),
+            });
+        }
+        self.remove_all()
+    }
+
     /// The directory's entries: ours, metadata first (an interrupted removal is then no run any more), and others.
     fn own_files(&self) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let failed = |e| Error::io("read", &self.path, e);
@@ -221,6 +265,8 @@ impl RunDirectory {
             let is_file = entry.file_type().map_err(failed)?.is_file();
             match entry.file_name().to_str() {
                 Some(name) if is_file && is_own_name(name) => own.push(entry.path()),
+                // They are directories of their own.
+                Some(name) if !is_file && process_number(name).is_some() => {}
                 _ => foreign.push(entry.path()),
             }
         }
@@ -239,7 +285,10 @@ fn is_own_name(name: &str) -> bool {
 
 /// The files of a recording, without what a process was writing when it died and what came out of an archive.
 pub(crate) fn is_member_name(name: &str) -> bool {
-    const NAMES: [&str; 9] = [
+    if let Some((process, name)) = name.split_once('/') {
+        return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
+    }
+    const NAMES: [&str; 12] = [
         SEALED,
         RECORDING,
         CONTROL,
@@ -247,6 +296,9 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         "stderr",
         "objects",
         "maps",
+        "start",
+        "arguments",
+        "environment",
         "schedule",
         "schedule.json",
     ];
@@ -255,6 +307,17 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         .and_then(|rest| rest.strip_suffix(".log").or_else(|| rest.strip_suffix(".inputs")))
         .is_some_and(is_number);
     NAMES.contains(&name) || is_log
+}
+
+/// Is this the name of the part of a process?
+pub(crate) fn is_process_name(name: &str) -> bool {
+    process_number(name).is_some()
+}
+
+fn process_number(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix(PROCESS).filter(|digits| is_number(digits))?;
+    // One spelling for each number.
+    digits.parse().ok().filter(|number: &u32| number.to_string() == digits)
 }
 
 fn is_number(text: &str) -> bool {

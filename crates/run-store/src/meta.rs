@@ -33,11 +33,26 @@ pub struct RunMeta {
     pub chaos_seed: Option<u64>,
     #[serde(default)]
     pub log_bytes_max: Option<u64>,
+    /// Absent for the first process of a run.
+    #[serde(default)]
+    pub process: Option<ProcessMeta>,
     /// Unix time in seconds.
     pub started: u64,
     /// Absent while recording, and for ever if the recorder was killed.
     #[serde(default)]
     pub ending: Option<Ending>,
+}
+
+/// A process of a run that the recorder did not start itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessMeta {
+    pub number: u32,
+    /// The process that forked it; absent if it is a program that was executed.
+    #[serde(default)]
+    pub forked_by: Option<u32>,
+    /// The path it was executed by, which the kernel puts above its stack.
+    #[serde(default)]
+    pub executed_as: Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +76,7 @@ pub struct Ending {
     /// Why the log ends before the program did.
     #[serde(default)]
     pub truncated: Option<Truncated>,
-    /// The program called fork; its children were not recorded.
+    /// The program started processes that were not recorded.
     #[serde(default)]
     pub forked: bool,
     /// Number of the first system call that the runtime did not know: what it wrote is not recorded.
@@ -90,6 +105,10 @@ pub enum Outcome {
     Signaled(i32),
     /// Killed by `--timeout`.
     TimedOut,
+    /// Became another program. Of processes other than the first.
+    Replaced,
+    /// Ended without a word, killed perhaps. Of processes other than the first.
+    Lost,
 }
 
 impl Outcome {
@@ -103,6 +122,7 @@ impl Outcome {
             Outcome::Exited(code) => code,
             Outcome::Signaled(signal) => 128 + signal,
             Outcome::TimedOut => 124,
+            Outcome::Replaced | Outcome::Lost => 0,
         }
     }
 }
@@ -116,6 +136,8 @@ impl fmt::Display for Outcome {
                 None => write!(f, "signal {signal}"),
             },
             Outcome::TimedOut => write!(f, "timeout"),
+            Outcome::Replaced => write!(f, "became another program"),
+            Outcome::Lost => write!(f, "ended without a word"),
         }
     }
 }

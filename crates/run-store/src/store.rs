@@ -2,6 +2,7 @@
 use crate::Error;
 use crate::Result;
 use crate::RunDirectory;
+use crate::directory::is_process_name;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -115,6 +116,14 @@ impl Store {
             if let Ok(path) = fs::canonicalize(self.root.join(which)) {
                 return existing(path);
             }
+        }
+        // A part of a run, by the run's name. Both components are plain names, so they cannot lead out of the store.
+        if let Some((run, process)) = shown.split_once('/')
+            && !matches!(run, "" | "." | "..")
+            && is_process_name(process)
+            && let Ok(path) = fs::canonicalize(self.root.join(run).join(process))
+        {
+            return existing(path);
         }
         match fs::canonicalize(Path::new(which)) {
             Ok(path) => existing(path),

@@ -1,5 +1,6 @@
 //! Packed runs: what goes in comes out, and no byte of an archive can change unnoticed.
 use proptest::prelude::*;
+use run_store::Beginning;
 use run_store::Captured;
 use run_store::Contents;
 use run_store::ControlSetup;
@@ -63,6 +64,8 @@ impl Place {
             trace: false,
             call_sites: &[],
             pid: 0,
+            follow: true,
+            beginning: Beginning::default(),
             run_directory: run.path(),
         };
         drop(run.create_control(&setup).expect("a control file"));
@@ -107,6 +110,7 @@ fn meta(executable: &Path, hash: String, bytes: u64) -> RunMeta {
         scope: Scope::Memory,
         chaos_seed: None,
         log_bytes_max: None,
+        process: None,
         started: 1,
         ending: None,
     }

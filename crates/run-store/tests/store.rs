@@ -1,4 +1,5 @@
 //! Run directories on temporary disks: names, sealing, damage, removal.
+use run_store::Beginning;
 use run_store::Captured;
 use run_store::ControlFile;
 use run_store::ControlSetup;
@@ -57,6 +58,7 @@ fn meta(started: u64) -> RunMeta {
         scope: Scope::Memory,
         chaos_seed: Some(7),
         log_bytes_max: None,
+        process: None,
         started,
         ending: None,
     }
@@ -103,6 +105,8 @@ fn setup(run_directory: &Path) -> ControlSetup<'_> {
         log_bytes_max: 9,
         call_sites: &[],
         pid: 0,
+        follow: true,
+        beginning: Beginning::default(),
         trace: false,
         run_directory,
     }

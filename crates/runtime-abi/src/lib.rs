@@ -12,10 +12,11 @@
 
 use core::mem::offset_of;
 use core::mem::size_of;
+use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -72,6 +73,12 @@ pub const HEADER_BYTES: usize = 1 << 14;
 /// Where in the control file the table of call sites is, behind the last slot.
 pub const CALL_SITES_OFFSET: usize = HEADER_BYTES + THREADS_MAX * size_of::<ThreadSlot>();
 pub const CONTROL_BYTES: usize = CALL_SITES_OFFSET + size_of::<call_sites::Table>();
+/// In replay, the control memory of all processes of a run is one file, that of each this far behind the one before.
+pub const CONTROL_STRIDE: usize = CONTROL_BYTES.next_multiple_of(4096);
+/// Where every process of a run has that file, or, when recording, the control file of the first process.
+pub const ROOT_CONTROL_ADDRESS: u64 = RUNTIME_REGION + 0x0020_0000_0000;
+/// Processes of a run that are recorded, at most.
+pub const PROCESSES_MAX: u32 = 4096;
 
 /// Values of [`ControlHeader::mode`].
 pub mod mode {
@@ -85,6 +92,28 @@ pub mod scope {
     pub const SYNC: u32 = 1;
     pub const MEMORY: u32 = 2;
 }
+
+/// How a process began; values of [`ControlHeader::origin`].
+pub mod origin {
+    /// The tool started it.
+    pub const FIRST: u32 = 0;
+    /// Another process of the run forked; this is the child.
+    pub const FORKED: u32 = 1;
+    /// A program that was executed by, or on behalf of, another process of the run.
+    pub const EXECUTED: u32 = 2;
+}
+
+/// Values of [`ControlHeader::ended`] that are not one more than an exit status.
+pub mod ended {
+    pub const NOT_SAID: u32 = 0;
+    /// It became another program, by `exec`.
+    pub const REPLACED: u32 = 0x1_0000;
+    /// Plus the fatal signal that one of its threads met.
+    pub const BY_SIGNAL: u32 = 0x2_0000;
+}
+
+/// Descriptors a process may begin with that are known to be the recorded standard output or error.
+pub const SHOWN_MAX: usize = 64;
 
 /// Why recording stopped before the program did; values of [`ControlHeader::truncated`].
 pub mod truncated {
@@ -138,7 +167,7 @@ pub struct ControlHeader {
     pub log_bytes: AtomicU64,
     /// Newest epoch (see `run_model::Kind::Share`).
     pub epoch: AtomicU64,
-    /// 1: the program called fork, and the child was not recorded.
+    /// 1: a process was started that is not recorded.
     pub forked: AtomicU32,
     /// The recorded process's id: written when recording, read when replaying.
     pub pid: AtomicU32,
@@ -160,6 +189,39 @@ pub struct ControlHeader {
     pub divergence_other_thread: AtomicU32,
     pub reserved: u32,
     pub divergence_other_count: AtomicU64,
+
+    // Processes: a run has one control file for each.
+    /// Written by the tool: 1: the processes that this one starts are recorded, too.
+    pub follow: u32,
+    /// Replay: the process that watches. Those that only wait, wait for it.
+    pub tool: u32,
+    pub reserved_processes: u32,
+    /// The number of this process, and of the one that forked it.
+    pub process: AtomicU32,
+    pub parent: AtomicU32,
+    /// One of `origin`.
+    pub origin: AtomicU32,
+    /// How it ended, if it said so: one of `ended`, or one more than its exit status.
+    pub ended: AtomicU32,
+    /// The threads there were when it began: those of its parent, if it was forked, of which it has only one.
+    pub first_threads: AtomicU32,
+    /// The thread it began with, and what that thread had completed before.
+    pub main_thread: AtomicU32,
+    /// 1: system calls are recorded, or answered.
+    pub calls: AtomicU32,
+    pub main_count: AtomicU64,
+    /// Of the first 64 descriptors it began with: 1, 2: is the recorded standard output, error.
+    pub shown: [AtomicU8; SHOWN_MAX],
+
+    // In the file of the first process only.
+    /// How many processes there have been; in replay, how many were forked.
+    pub processes: AtomicU32,
+    /// How many programs were started by `posix_spawn` and its kin.
+    pub spawned: AtomicU32,
+    /// Device and inode of the recorded standard output and error.
+    pub streams: [[AtomicU64; 2]; 2],
+    /// How often processes have written to each of them, since there have been two.
+    pub turns: [AtomicU32; 2],
 
     /// Absolute path of the run directory, where logs are created (record) or the schedule is (replay).
     pub run_directory: [u8; 4096],

@@ -1,4 +1,5 @@
 //! The control file: mapped once, at a fixed address, for the life of the process.
+use crate::processes;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicI32;
@@ -12,6 +13,7 @@ use runtime_abi::CONTROL_FD;
 use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
+use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::ThreadSlot;
 use runtime_abi::mode;
 use runtime_abi::scope;
@@ -58,6 +60,12 @@ pub fn header() -> &'static ControlHeader {
     unsafe { &*(CONTROL_ADDRESS as *const ControlHeader) }
 }
 
+/// The header of the run's first process, with what all its processes share.
+pub fn root() -> &'static ControlHeader {
+    // SAFETY: as above; `processes::join` maps it.
+    unsafe { &*(ROOT_CONTROL_ADDRESS as *const ControlHeader) }
+}
+
 #[inline]
 pub fn slot(thread: u32) -> &'static ThreadSlot {
     assert!((thread as usize) < runtime_abi::THREADS_MAX);
@@ -66,14 +74,22 @@ pub fn slot(thread: u32) -> &'static ThreadSlot {
     unsafe { &*(address as *const ThreadSlot) }
 }
 
+/// The directory of this process's part of the run.
 pub fn run_directory() -> &'static [u8] {
-    let header = header();
+    directory_of(header())
+}
+
+pub fn directory_of(header: &'static ControlHeader) -> &'static [u8] {
     &header.run_directory[..(header.run_directory_bytes as usize).min(header.run_directory.len())]
 }
 
 /// `run directory/name`, NUL-terminated, in `buffer`.
 pub fn path_in_run<'a>(name: &[u8], buffer: &'a mut [u8; 4352]) -> &'a [u8] {
-    let directory = run_directory();
+    path_in(run_directory(), name, buffer)
+}
+
+/// `directory/name`, NUL-terminated, in `buffer`.
+pub fn path_in<'a>(directory: &[u8], name: &[u8], buffer: &'a mut [u8; 4352]) -> &'a [u8] {
     let bytes = directory.len() + 1 + name.len();
     buffer[..directory.len()].copy_from_slice(directory);
     buffer[directory.len()] = b'/';
@@ -96,18 +112,13 @@ pub fn attach() -> Mode {
     if got != 16 || magic != CONTROL_MAGIC {
         return Mode::Off;
     }
-    if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, CONTROL_FD, 0, false) {
-        crate::ending::die(b"cannot map the control file", errno);
-    }
-    // Closed, so that the program's descriptors are numbered as always and its children do not inherit it.
+    let is_ours = processes::join();
+    // Closed, so that the program's descriptors are numbered as always.
     sys::close(CONTROL_FD);
-    let header = header();
-    if header.abi_version != runtime_abi::ABI_VERSION {
-        crate::ending::die(
-            b"this runtime and this refrain are of different versions; rebuild the program",
-            0,
-        );
+    if !is_ours {
+        return Mode::Off;
     }
+    let header = header();
     MODE.store(header.mode, Relaxed);
     SYNC.store(header.scope >= scope::SYNC, Relaxed);
     mode()
@@ -120,9 +131,9 @@ pub fn observe() {
     __refrain_memory.store((header().scope >= scope::MEMORY) as i32, Relaxed);
 }
 
-/// The child of a fork is not recorded: everything passes through from here on.
+/// The child of a fork that is not recorded: everything passes through from here on.
 pub fn detach() {
-    header().forked.store(1, Release);
+    root().forked.store(1, Release);
     MODE.store(0, Relaxed);
     SYNC.store(false, Relaxed);
     __refrain_memory.store(0, Relaxed);

@@ -5,12 +5,15 @@ use crate::control;
 use crate::control::Mode;
 use crate::debugger;
 use crate::local::Local;
+use crate::processes;
 use crate::sites::Line;
 use crate::sys;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
 use runtime_abi::ENDED_BY_EXIT;
+use runtime_abi::ended;
 
 const FATAL: [c_int; 6] = [
     libc::SIGSEGV,
@@ -54,7 +57,7 @@ pub fn watch() {
     }
     extern "C" fn in_child() {
         // A fork made by a program that is not observed (any more) is none of our business.
-        if control::mode() != Mode::Off {
+        if control::mode() != Mode::Off && !processes::take_new_child() {
             control::detach();
             Local::uninstall();
         }
@@ -83,6 +86,7 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
         local.trace_fatal(signal, unsafe { (*info).si_addr() } as u64);
         note_end(local, signal as u32);
         wait_for_others();
+        control::header().ended.store(ended::BY_SIGNAL + signal as u32, Release);
         debugger::before_death();
     }
     // SAFETY: restores the default action. A fault happens again when we return; others are raised again.
@@ -108,8 +112,21 @@ pub fn by_exit() {
 }
 
 /// The calling thread is about to leave, and everybody with it.
-pub fn at_last_call() {
+pub fn at_last_call(status: usize) {
     wait_for_others();
+    processes::note_exit_status(status);
+}
+
+/// Replay: the recorded process became another program here. This one ends.
+pub fn by_exec() -> ! {
+    if let Some(local) = Local::current() {
+        note_end(local, ENDED_BY_EXIT);
+    }
+    wait_for_others();
+    control::header().ended.store(ended::REPLACED, Release);
+    // SAFETY: ends the process.
+    unsafe { sys::syscall(libc::SYS_exit_group, [0; 6]) };
+    crate::replay::sleep_forever()
 }
 
 /// Recording: this thread ends the process. Replaying: it does so only if it did.

@@ -189,21 +189,8 @@ impl Local {
 
     /// Makes `local` the calling thread's.
     pub fn install(local: &'static mut Local) {
+        local.prepare_slot();
         let slot = local.slot;
-        slot.os_thread.store(sys::thread_id(), Relaxed);
-        match control::mode() {
-            Mode::Record => {
-                slot.exclusive.store(Owned::first(local.index).word(), Relaxed);
-                slot.gate.store(local.chaos.first_gate(), Relaxed);
-            }
-            Mode::Replay => {
-                slot.exclusive.store(0, Relaxed);
-                local.trace.open(local.index);
-                local.cursor.open(local.index, slot);
-                local.recorded_inputs.open(local.index);
-            }
-            Mode::Off => {}
-        }
         // Release: whoever sees the thread running sees its slot ready.
         slot.state.store(thread_state::RUNNING, Release);
         let slot = slot as *const ThreadSlot;
@@ -214,6 +201,40 @@ impl Local {
                  "mov {t}, qword ptr [rip + __refrain_local@GOTTPOFF]", "mov qword ptr fs:[{t}], {local}",
                  t = out(reg) _, slot = in(reg) slot, local = in(reg) local, options(nostack, preserves_flags));
         }
+    }
+
+    fn prepare_slot(&mut self) {
+        let slot = self.slot;
+        slot.os_thread.store(sys::thread_id(), Relaxed);
+        match control::mode() {
+            Mode::Record => {
+                slot.exclusive.store(Owned::first(self.index).word(), Relaxed);
+                slot.gate.store(self.chaos.first_gate(), Relaxed);
+            }
+            Mode::Replay => {
+                slot.exclusive.store(0, Relaxed);
+                self.trace.open(self.index);
+                self.cursor.open(self.index, slot);
+                self.recorded_inputs.open(self.index);
+            }
+            Mode::Off => {}
+        }
+    }
+
+    /// A forked child: logs and inputs are those of its own process from now on.
+    pub fn begin_files(&mut self) {
+        self.log = LogWriter::new(self.index);
+        self.inputs = self.inputs.of_child();
+        self.recorded_inputs = InputReader::new();
+        self.pending = Pending::new();
+        self.cursor = Cursor::new();
+        self.trace = Trace::new();
+    }
+
+    /// Replay, a forked child: its control memory and its schedule are in place.
+    pub fn install_again(&mut self) {
+        self.prepare_slot();
+        self.slot.state.store(thread_state::RUNNING, Release);
     }
 
     /// The calling thread is observed no longer (child of a fork).

@@ -4,6 +4,7 @@
 //! slots; nobody has to be woken and threads without a gate run freely, in parallel. Whoever has waited for long asks
 //! whether the wait can end at all (`find_stuck`), so that a replay which cannot go on says so at once.
 use crate::control;
+use crate::control::Mode;
 use crate::debugger;
 use crate::local::Local;
 use crate::real;
@@ -38,7 +39,9 @@ pub fn open_schedule() {
     };
     // SAFETY: lseek touches no memory.
     let bytes = unsafe { sys::syscall(libc::SYS_lseek, [file as usize, 0, libc::SEEK_END as usize, 0, 0, 0]) };
-    if bytes < size_of::<ScheduleHeader>() as isize || sys::map_at(SCHEDULE, bytes as usize, file, 0, false).is_err() {
+    // The one of the parent, if this process was forked. Whatever is mapped where a longer one ends is left over from it,
+    // and never looked at.
+    if bytes < size_of::<ScheduleHeader>() as isize || sys::map_at(SCHEDULE, bytes as usize, file, 0, true).is_err() {
         crate::ending::die(b"cannot map the schedule of this run", 0);
     }
     sys::close(file);
@@ -435,9 +438,14 @@ pub fn wake(slot: &ThreadSlot) {
     sys::futex_wake_all(&slot.wakeups);
 }
 
+/// Until the tool ends us; or until the tool itself is gone, if we were forked and nobody would.
 pub fn sleep_forever() -> ! {
     loop {
         sys::sleep_ns(1_000_000_000);
+        if control::mode() == Mode::Replay && !sys::is_process(control::header().tool) {
+            // SAFETY: ends the process.
+            unsafe { sys::syscall(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
+        }
     }
 }
 

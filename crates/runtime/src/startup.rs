@@ -4,6 +4,7 @@ use crate::control::Mode;
 use crate::ending;
 use crate::heap;
 use crate::local::Local;
+use crate::processes;
 use crate::replay;
 use crate::sys;
 use core::sync::atomic::AtomicU32;
@@ -93,7 +94,8 @@ fn take_over() {
     };
     if control::mode() == Mode::Record {
         local.log.create();
-        copy_maps();
+        // Which libraries the program has: the tool hashes them.
+        processes::copy_to_run(b"/proc/self/maps\0", b"maps");
     }
     Local::install(local);
     control::observe();
@@ -117,24 +119,4 @@ fn reserve_shadow() {
         reserve(start ^ (CELL_XOR & high), bytes);
         reserve(start ^ (GHOST_XOR & high), bytes);
     }
-}
-
-/// Which libraries the program has: the tool hashes them.
-fn copy_maps() {
-    let mut buffer = [0; 4352];
-    let Ok(maps) = sys::open(b"/proc/self/maps\0", libc::O_RDONLY) else {
-        return;
-    };
-    let path = control::path_in_run(b"maps", &mut buffer);
-    if let Ok(copy) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) {
-        let mut block = [0u8; 4096];
-        loop {
-            match sys::read(maps, &mut block) {
-                bytes if bytes > 0 => sys::write_all(copy, &block[..bytes as usize]),
-                _ => break,
-            }
-        }
-        sys::close(copy);
-    }
-    sys::close(maps);
 }

@@ -191,18 +191,128 @@ pub fn futex_wake_all(word: &AtomicU32) {
     };
 }
 
+/// The same between processes that share the word's memory.
+pub fn shared_futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
+    let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
+    let (place, timeout) = (word.as_ptr() as usize, time.as_ptr() as usize);
+    // SAFETY: the kernel reads a valid word and a timespec.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [place, libc::FUTEX_WAIT as usize, value as usize, timeout, 0, 0],
+        )
+    };
+}
+
+pub fn shared_futex_wake_all(word: &AtomicU32) {
+    // SAFETY: as above.
+    unsafe {
+        syscall(
+            libc::SYS_futex,
+            [
+                word.as_ptr() as usize,
+                libc::FUTEX_WAKE as usize,
+                i32::MAX as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// The result of a call that touches no memory but what the kernel only reads.
+fn plain(result: isize) -> Result<isize, i32> {
+    if result >= 0 { Ok(result) } else { Err(-result as i32) }
+}
+
+/// Creates the directory with the NUL-terminated `path`.
+pub fn make_directory(path: &[u8]) -> Result<(), i32> {
+    assert!(path.last() == Some(&0));
+    // SAFETY: `path` ends with NUL, as just checked.
+    plain(unsafe { syscall(libc::SYS_mkdir, [path.as_ptr() as usize, 0o755, 0, 0, 0, 0]) }).map(drop)
+}
+
+pub fn set_length(file: i32, bytes: u64) -> Result<(), i32> {
+    // SAFETY: changes a file, not memory.
+    plain(unsafe { syscall(libc::SYS_ftruncate, [file as usize, bytes as usize, 0, 0, 0, 0]) }).map(drop)
+}
+
+/// Writes all of `bytes`, or fails.
+pub fn write_at(file: i32, bytes: &[u8], offset: u64) -> Result<(), i32> {
+    // SAFETY: the kernel reads `bytes`, which is valid memory.
+    let written = plain(unsafe {
+        syscall(
+            libc::SYS_pwrite64,
+            [
+                file as usize,
+                bytes.as_ptr() as usize,
+                bytes.len(),
+                offset as usize,
+                0,
+                0,
+            ],
+        )
+    })?;
+    if written as usize == bytes.len() {
+        Ok(())
+    } else {
+        Err(libc::ENOSPC)
+    }
+}
+
+/// Makes `file` the descriptor `number`, which the next program will have, too. False: it is closed.
+pub fn renumber(file: i32, number: i32) -> bool {
+    // SAFETY: changes descriptors, not memory.
+    let done = unsafe { syscall(libc::SYS_dup2, [file as usize, number as usize, 0, 0, 0, 0]) } >= 0;
+    close(file);
+    done
+}
+
+/// Waits until no other process has this file locked. The lock is given up when the descriptor is closed.
+pub fn lock_file(file: i32) {
+    // SAFETY: touches no memory.
+    while unsafe { syscall(libc::SYS_flock, [file as usize, libc::LOCK_EX as usize, 0, 0, 0, 0]) }
+        == -libc::EINTR as isize
+    {}
+}
+
+/// Where in the file the descriptor stands.
+pub fn position(file: i32) -> u64 {
+    // SAFETY: touches no memory.
+    let got = unsafe { syscall(libc::SYS_lseek, [file as usize, 0, libc::SEEK_CUR as usize, 0, 0, 0]) };
+    got.max(0) as u64
+}
+
+/// Maps what is mapped at `from`, shared, at `to` as well, in the place of whatever is there.
+pub fn duplicate_mapping(from: u64, to: u64, bytes: usize) -> bool {
+    let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+    // SAFETY: a length of 0 leaves the old mapping as it is; both are in a region that only this library uses.
+    let got = unsafe { syscall(libc::SYS_mremap, [from as usize, 0, bytes, flags, to as usize, 0]) };
+    got == to as isize
+}
+
 pub fn process_id() -> u32 {
     // SAFETY: no arguments.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-/// Bytes of an open file; 0 if they cannot be told.
-pub fn file_bytes(file: i32) -> u64 {
+fn status(file: i32) -> Option<libc::stat> {
     // SAFETY: all-zero is a valid stat.
     let mut status: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: the kernel writes one stat.
     let got = unsafe { syscall(libc::SYS_fstat, [file as usize, &raw mut status as usize, 0, 0, 0, 0]) };
-    if got == 0 { status.st_size as u64 } else { 0 }
+    (got == 0).then_some(status)
+}
+
+/// Bytes of an open file; 0 if they cannot be told.
+pub fn file_bytes(file: i32) -> u64 {
+    status(file).map_or(0, |status| status.st_size as u64)
+}
+
+/// Device and inode of an open file; zeros if there is none.
+pub fn file_identity(file: i32) -> [u64; 2] {
+    status(file).map_or([0; 2], |status| [status.st_dev, status.st_ino])
 }
 
 /// Maps the beginning of a file at `address`, to be read only.
@@ -232,6 +342,12 @@ pub fn map_to_read(address: u64, bytes: usize, file: i32) -> Result<(), i32> {
 pub fn thread_id() -> u32 {
     // SAFETY: no arguments.
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+/// Is there a process with this id, whoever's it is?
+pub fn is_process(id: u32) -> bool {
+    // SAFETY: signal 0 is none; no memory is touched.
+    unsafe { syscall(libc::SYS_kill, [id as usize, 0, 0, 0, 0, 0]) != -libc::ESRCH as isize }
 }
 
 /// Is there a thread of ours with this id?

@@ -109,7 +109,8 @@ impl Trace {
         let base = TRACES + index as u64 * TRACE_SPACING;
         let made = in_file(index, |file| {
             sys::allocate(file, 0, HEADER_BYTES)?;
-            sys::map_at(base, FILE_BYTES as usize, file, 0, false)
+            // In a forked process, in the place of its parent's.
+            sys::map_at(base, FILE_BYTES as usize, file, 0, true)
         });
         if let Err(errno) = made {
             crate::ending::die(b"cannot create the trace of a thread", errno);

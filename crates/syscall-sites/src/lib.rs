@@ -23,8 +23,12 @@ use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 use std::collections::HashSet;
 use std::fmt;
 
-/// Calls after which the caller, or its child, goes on elsewhere: rt_sigreturn, clone, fork, vfork, exit, clone3.
-const SPECIAL: [u64; 6] = [15, 56, 57, 58, 60, 435];
+/// Calls after which the caller, or a child with the same memory, goes on elsewhere: rt_sigreturn, clone, vfork, exit,
+/// clone3.
+const SPECIAL: [u64; 5] = [15, CLONE, 58, 60, 435];
+const CLONE: u64 = 56;
+/// The flag without which clone is a fork: the child comes back to the same place, in memory of its own.
+const CLONE_VM: u64 = 0x100;
 /// Instructions before and after the `syscall` that a window may take in.
 const BEFORE_MAX: usize = 3;
 const AFTER_MAX: usize = 3;
@@ -105,7 +109,10 @@ fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
         .collect();
     let mut free_from = 0;
     for at in (0..code.len()).filter(|at| code[*at].mnemonic() == Mnemonic::Syscall) {
-        if number_before(&code, at).is_some_and(|number| SPECIAL.contains(&number)) {
+        let number = constant_before(&code, at, Register::RAX);
+        let is_fork = number == Some(CLONE)
+            && constant_before(&code, at, Register::RDI).is_some_and(|flags| flags & CLONE_VM == 0);
+        if number.is_some_and(|number| SPECIAL.contains(&number)) && !is_fork {
             found.special += 1;
             continue;
         }
@@ -123,14 +130,14 @@ fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
     }
 }
 
-/// The system call's number, if a constant is moved to eax or rax shortly before.
-fn number_before(code: &[Instruction], site: usize) -> Option<u64> {
+/// What is in `register`, or in its lower half, at a system call, if a constant is moved there shortly before.
+fn constant_before(code: &[Instruction], site: usize, register: Register) -> Option<u64> {
     code[site.saturating_sub(8)..site].iter().rev().find_map(|i| {
-        let to_rax = i.mnemonic() == Mnemonic::Mov
+        let is_there = i.mnemonic() == Mnemonic::Mov
             && i.op0_kind() == OpKind::Register
-            && i.op0_register().full_register() == Register::RAX;
+            && i.op0_register().full_register() == register;
         let constant = matches!(i.op1_kind(), OpKind::Immediate32 | OpKind::Immediate32to64);
-        (to_rax && constant).then(|| i.immediate(1))
+        (is_there && constant).then(|| i.immediate(1))
     })
 }
 
@@ -221,6 +228,20 @@ mod tests {
         // mov $56,%eax (clone); syscall; cmp
         let found = sites_of(&[0xb8, 0x38, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff]);
         assert_eq!((found.sites.len(), found.special), (0, 1));
+        // mov $0x50f00,%edi (flags with CLONE_VM); mov $56,%eax; syscall; cmp
+        let thread = [
+            0xbf, 0x00, 0x0f, 0x05, 0, 0xb8, 0x38, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff,
+        ];
+        assert_eq!((sites_of(&thread).sites.len(), sites_of(&thread).special), (0, 1));
+    }
+
+    #[test]
+    fn a_fork_comes_back_twice_to_its_place() {
+        // mov $0x1200011,%edi (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD); mov $56,%eax; syscall; cmp
+        let fork = [
+            0xbf, 0x11, 0, 0x20, 0x01, 0xb8, 0x38, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff,
+        ];
+        assert_eq!((sites_of(&fork).sites.len(), sites_of(&fork).special), (1, 0));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-// Other processes: started in every way, waited for, read from; a replay starts none of them.
+// Other programs: started in every way, waited for, read from; a replay starts none of them, and forks again what was forked.
 //# threads: 1
 //# expect: pass
 #define _GNU_SOURCE

@@ -27,6 +27,7 @@ pub mod interrupted;
 pub mod load;
 pub mod packed;
 pub mod probe;
+pub mod processes;
 pub mod projects;
 pub mod recording;
 pub mod sandbox;

@@ -11,6 +11,7 @@ use refrain_suite::explain;
 use refrain_suite::interrupted;
 use refrain_suite::packed;
 use refrain_suite::probe;
+use refrain_suite::processes;
 use refrain_suite::projects;
 use refrain_suite::speed;
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(interrupted::trials()?);
     trials.extend(packed::trials()?);
     trials.extend(debugger::trials()?);
+    trials.extend(processes::trials()?);
     Ok(trials)
 }
 

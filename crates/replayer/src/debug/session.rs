@@ -17,6 +17,7 @@ use crate::sys::OrphanedProgram;
 use run_model::Access;
 use run_model::Kind;
 use run_model::Op;
+use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::FailurePoint;
 use run_store::Outcome;
@@ -52,11 +53,20 @@ const PLAIN: &str = "plain.gdb";
 #[derive(Debug, Serialize, Deserialize)]
 struct Launch {
     meta: RunMeta,
-    schedule_directory: Text,
     /// The recording's own control file, which has the call sites.
     recorded_control: Text,
-    ended_in: Option<(u32, u32)>,
     failure: Option<FailurePoint>,
+    /// All processes of the run, the first one first.
+    processes: Vec<Process>,
+}
+
+/// What a process of the replay has from its recording.
+#[derive(Debug, Serialize, Deserialize)]
+struct Process {
+    schedule_directory: Text,
+    ended_in: Option<(u32, u32)>,
+    pid: u32,
+    beginning: Beginning,
 }
 
 /// What the Python script knows about the run.
@@ -125,12 +135,17 @@ impl Session {
         has_python: bool,
     ) -> Result<Session> {
         let directory = Temporary::create()?;
+        let process = |(loaded, plan): (&LoadedRun, &Plan)| Process {
+            schedule_directory: plan.directory.as_os_str().into(),
+            ended_in: loaded.ended_in,
+            pid: loaded.pid,
+            beginning: loaded.beginning.clone(),
+        };
         let launch = Launch {
             meta: loaded.meta.clone(),
-            schedule_directory: plan.directory.as_os_str().into(),
             recorded_control: loaded.run.file("control").into_os_string().into(),
-            ended_in: loaded.ended_in,
             failure: failure.and_then(|failure| failure.point),
+            processes: loaded.all().zip(plan.all()).map(process).collect(),
         };
         let session = Session {
             script: if has_python { PYTHON } else { PLAIN },
@@ -157,7 +172,7 @@ impl Session {
     }
 
     /// Makes `file` the control memory of the first replay; `enter` does so again for each.
-    pub fn control(&self, file: File) -> Result<ControlFile> {
+    pub fn control(&self, file: &File) -> Result<ControlFile> {
         self.launch.control(file)
     }
 
@@ -188,20 +203,25 @@ impl Session {
 }
 
 impl Launch {
-    fn control(&self, file: File) -> Result<ControlFile> {
-        let directory = Path::new(self.schedule_directory.as_os_str());
+    fn control(&self, file: &File) -> Result<ControlFile> {
         let recorded = ControlFile::open(Path::new(self.recorded_control.as_os_str()))?;
-        let setting = Setting {
+        let call_sites = recorded.call_sites()?;
+        let settings = self.processes.iter().map(|process| Setting {
             scope: self.meta.scope,
-            ended_in: self.ended_in,
-            call_sites: &recorded.call_sites()?,
-            pid: recorded.header()?.pid,
+            ended_in: process.ended_in,
+            call_sites: &call_sites,
+            pid: process.pid,
+            beginning: process.beginning.clone(),
+            schedule_directory: Path::new(process.schedule_directory.as_os_str()),
             jitter_seed: 0,
             trace: false,
-        };
-        let control = supervise::set_up(file, &setting, directory)?;
-        control.expect_debugger(self.failure)?;
-        Ok(control)
+        });
+        let settings: Vec<Setting> = settings.collect();
+        let mut controls = supervise::set_up(file, &settings)?.into_iter();
+        let first = controls.next().ok_or(Error::NotInDebugger)?;
+        first.expect_debugger(self.failure)?;
+        controls.try_for_each(|control| control.expect_debugger(None))?;
+        Ok(first)
     }
 }
 
@@ -220,7 +240,7 @@ fn become_program(directory: &Path) -> Result<std::convert::Infallible> {
     let (control, stdout, stderr) = (file(CONTROL_FD)?, file(STDOUT_FD)?, file(STDERR_FD)?);
     // It tells of the replay before this one, if there was one.
     let _ = fs::remove_file(directory.join(ENDED));
-    let control = launch.control(control)?;
+    let control = launch.control(&control)?;
     let (mut command, _) = launch::command(&launch.meta, &control, None, OrphanedProgram::IsKilled)?;
     command.stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     Err(Error::CannotStart {

@@ -136,7 +136,7 @@ impl Manifest {
             }
             match (entry.role, &entry.original) {
                 (Role::Run, None) => {
-                    metadata += u32::from(entry.path.ends_with(".json") && entry.path != "run/schedule.json")
+                    metadata += u32::from(["run/run.json", "run/recording.json"].contains(&entry.path.as_str()))
                 }
                 (Role::Run, Some(path)) => return wrong(place("original"), "nothing", &path.to_string()),
                 (_, None) => return wrong(place("original"), "an absolute path", "nothing"),

@@ -89,7 +89,7 @@ fn fill(mut reader: Reader<impl std::io::Read>, folder: &Path) -> Result<Manifes
     let manifest = reader.manifest().clone();
     let mut files = 0;
     for entry in &manifest.entries {
-        // Both forms of names were checked: neither has a second slash.
+        // All forms of names were checked: a slash is found only behind the name of a process's part.
         let name = match entry.role {
             Role::Run => entry.path.trim_start_matches("run/").to_owned(),
             _ => {
@@ -97,8 +97,11 @@ fn fill(mut reader: Reader<impl std::io::Read>, folder: &Path) -> Result<Manifes
                 format!("{PACKED}-{}", files - 1)
             }
         };
-        let path = folder.join(name);
+        let path = folder.join(&name);
         let failed = |e| Error::io("write", &path, e);
+        if let Some((process, _)) = name.split_once('/') {
+            make_part(&folder.join(process))?;
+        }
         // Ours to read and write whatever the archive says; of the rest, only who may read and execute.
         let mode = entry.mode & 0o755 | 0o600;
         let mut file = create(&path, mode)?;
@@ -114,6 +117,14 @@ fn fill(mut reader: Reader<impl std::io::Read>, folder: &Path) -> Result<Manifes
     let mut file = create(&path, 0o644)?;
     file.write_all(&json).and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(manifest)
+}
+
+/// The directory of a process's part. Nothing but us makes anything in the folder, so one that is there is ours.
+fn make_part(path: &Path) -> Result<()> {
+    match fs::create_dir(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("create", path, e)),
+        _ => Ok(()),
+    }
 }
 
 /// Never follows a link, never opens what is there already.

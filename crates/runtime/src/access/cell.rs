@@ -1,6 +1,7 @@
 //! Contended 8-byte cells: a lock bit and the last user in one word. Ghost objects (locks and the like) use the same
 //! words in a shadow of their own (`crate::ghost`).
 use crate::local::Local;
+use crate::processes;
 use crate::sys::Backoff;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU64;
@@ -155,6 +156,10 @@ fn wait_and_lock(word: &AtomicU64) -> u64 {
     loop {
         backoff.wait();
         let seen = word.load(Relaxed);
+        if seen & LOCKED != 0 && processes::is_alone() {
+            // Whoever held it stayed behind in the process that was forked.
+            return seen & !LOCKED;
+        }
         // Acquire: as above.
         if seen & LOCKED == 0 && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok() {
             return seen;

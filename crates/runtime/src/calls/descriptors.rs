@@ -1,18 +1,19 @@
 //! Which descriptors are the recorded standard output and error: what is written there appears in replay, too.
+use crate::control;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
 
 const NOWHERE: u8 = 0;
-const OUTPUT: u8 = 1;
-const ERROR: u8 = 2;
 
-static STREAMS: [AtomicU8; 1024] = {
-    let mut streams = [const { AtomicU8::new(NOWHERE) }; 1024];
-    streams[1] = AtomicU8::new(OUTPUT);
-    streams[2] = AtomicU8::new(ERROR);
-    streams
-};
+static STREAMS: [AtomicU8; 1024] = [const { AtomicU8::new(NOWHERE) }; 1024];
+
+/// What the process begins with.
+pub fn begin() {
+    for (stream, shown) in STREAMS.iter().zip(&control::header().shown) {
+        stream.store(shown.load(Relaxed), Relaxed);
+    }
+}
 
 fn stream(descriptor: usize) -> Option<&'static AtomicU8> {
     STREAMS.get(descriptor)

@@ -60,6 +60,14 @@ impl InputWriter {
         }
     }
 
+    /// The same thread in a forked child: a file of its own, in the same place.
+    pub fn of_child(&self) -> InputWriter {
+        InputWriter {
+            has_bounce: self.has_bounce,
+            ..InputWriter::new(self.thread)
+        }
+    }
+
     /// Memory of this thread's alone for the kernel to write into.
     pub fn bounce(&mut self) -> Option<usize> {
         let address = FILES + self.thread as u64 * SPACING + BOUNCE_AT;
@@ -194,6 +202,11 @@ impl InputReader {
             Err(_) => ending::die(b"the recorded inputs of a thread are damaged", 0),
         };
         core::mem::replace(&mut self.head, following)
+    }
+
+    /// The number of the next call.
+    pub fn next_number(&self) -> Option<u32> {
+        Some(self.head.as_ref()?.entry.number)
     }
 
     /// The event at which a signal is to be delivered, if that comes before the next call.

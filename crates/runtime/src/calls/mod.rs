@@ -17,11 +17,13 @@ use crate::control;
 use crate::control::Mode;
 use crate::ending;
 use crate::local::Local;
+use crate::processes;
 use crate::replay::Doing;
 use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::Relaxed;
 use inputs::Range;
+use log_format::inputs::Call;
 use log_format::inputs::Entry;
 use run_model::Kind;
 use run_model::Op;
@@ -65,6 +67,8 @@ pub fn install() {
     if is_installed() {
         vdso::install();
     }
+    descriptors::begin();
+    processes::note_calls();
 }
 
 /// Does `action`, whose system calls are no part of the run.
@@ -102,7 +106,7 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     };
     let treatment = table::treatment(number, &arguments);
     if treatment == Treatment::End {
-        ending::at_last_call();
+        ending::at_last_call(arguments[0]);
     }
     if local.calls_pass || local.ends_unseen {
         return real(arguments);
@@ -111,6 +115,10 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     let result = match treatment {
         Treatment::Yield if is_replay => 0,
         Treatment::Real | Treatment::Yield | Treatment::End => real(arguments),
+        Treatment::Fork if is_replay => local.replay_fork(number, arguments),
+        Treatment::Fork => local.record_fork(number, || real(arguments)),
+        Treatment::Exec if is_replay => local.replay_exec(number),
+        Treatment::Exec => local.record_exec(number, || real(arguments)),
         // SAFETY: the caller's promise.
         Treatment::SignalAction => unsafe { signals::set_action(arguments) },
         Treatment::Refused => -libc::ENOSYS as isize,
@@ -144,9 +152,11 @@ impl Local {
             self.complete();
             return real(arguments);
         }
-        if number == libc::SYS_write && descriptors::shown(arguments[0]).is_some() {
-            return self.record_output(arguments, real);
+        let shown = descriptors::shown(arguments[0]).filter(|_| table::writes(number));
+        if let (libc::SYS_write, Some(stream)) = (number, shown) {
+            return self.record_output(stream, arguments, real);
         }
+        let _turn = shown.and_then(|stream| processes::take_turn(self, stream));
         let lengths = lengths_before(number, &arguments);
         let own = self.with_own_memory(number, &arguments, &lengths);
         let result = match table::blocks(number) {
@@ -171,7 +181,8 @@ impl Local {
 
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
     /// kernel still finishes its call, but comes back no more.
-    fn record_output(&mut self, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+    fn record_output(&mut self, stream: i32, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+        let _turn = processes::take_turn(self, stream);
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
         let check = check(number, &arguments, expected);
         self.log_call(number, expected, check, &[]);
@@ -228,7 +239,7 @@ impl Local {
         own
     }
 
-    fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
+    pub fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
         let entry = Entry {
             event: self.event(),
             number: number as u32,
@@ -242,29 +253,41 @@ impl Local {
         }
     }
 
-    /// Replay: the recorded call must be this one; its answer is given, and nothing is done.
-    fn answer(&mut self, number: c_long, arguments: [usize; 6]) -> isize {
-        self.declare_outgoing(number, &arguments);
-        let doing = Doing {
-            kind: Kind::Sync,
-            op: Op::Call,
-            object: number as u64,
-        };
+    /// Replay: the next recorded call, which must be this one.
+    pub fn next_call(&mut self, number: c_long) -> Call<'static> {
         let Some(call) = self.recorded_inputs.next() else {
             // It was in this call when the recorded process ended, or waited for somebody who was.
             self.stop_here();
         };
         let (entry, event) = (call.entry, self.event());
         if entry.number != number as u32 || entry.event != event {
-            self.diverge(divergence::CALL, doing, entry.number, entry.event, 0);
+            self.diverge(divergence::CALL, doing(number), entry.number, entry.event, 0);
         }
+        call
+    }
+
+    /// Replay: the recorded call must be this one; its answer is given, and nothing is done.
+    fn answer(&mut self, number: c_long, arguments: [usize; 6]) -> isize {
+        self.declare_outgoing(number, &arguments);
+        let is_in_turn = self.recorded_inputs.next_number() == Some(processes::TURN as u32);
+        let turn = is_in_turn.then(|| self.next_call(processes::TURN).entry.result as u32);
+        let call = self.next_call(number);
+        let entry = call.entry;
         let result = entry.result as isize;
         let given = check(number, &arguments, result);
         if entry.check != given {
-            self.diverge(divergence::VALUE, doing, 0, entry.check as u64, given as u64);
+            self.diverge(divergence::VALUE, doing(number), 0, entry.check as u64, given as u64);
+        }
+        let show = || {
+            if result >= 0 {
+                show(number, &arguments, result);
+            }
+        };
+        match descriptors::shown(arguments[0]).filter(|_| table::writes(number)) {
+            Some(stream) => processes::in_turn(turn, stream, show),
+            None => show(),
         }
         if result >= 0 {
-            show(number, &arguments, result);
             descriptors::follow(number, &arguments, result);
         }
         if !self.inside_event {
@@ -296,7 +319,7 @@ impl Local {
             return;
         }
         if !ending::is_fatal(signal as i32) {
-            ending::at_last_call();
+            ending::at_last_call(0);
         }
         arguments[0] = sys::process_id() as usize;
         if number == libc::SYS_tgkill && arguments[1] == self.recorded_tid {
@@ -326,6 +349,15 @@ impl Local {
         } else if control::mode() == Mode::Replay {
             inputs::copy(from, address as *mut u8, bytes);
         }
+    }
+}
+
+/// A call, for reports of divergence.
+fn doing(number: c_long) -> Doing {
+    Doing {
+        kind: Kind::Sync,
+        op: Op::Call,
+        object: number as u64,
     }
 }
 

@@ -1,4 +1,5 @@
 //! What each system call does to the program: nothing here acts.
+use crate::processes;
 use core::ffi::c_long;
 
 /// How a call is treated.
@@ -10,6 +11,10 @@ pub enum Treatment {
     Yield,
     /// Ends the process; in replay, when all threads are where they were.
     End,
+    /// Makes a process of the run, perhaps: `processes.rs`.
+    Fork,
+    /// Becomes another program: `processes.rs`.
+    Exec,
     /// Says what is to happen on a signal: `signals.rs`.
     SignalAction,
     /// Done in recording; in replay, the log answers.
@@ -106,7 +111,9 @@ pub fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Writt
         libc::SYS_timerfd_settime => const { &[at(3, Size::Fixed(32))] },
         libc::SYS_timer_create => const { &[at(2, NUMBER)] },
         libc::SYS_timer_settime => const { &[at(3, Size::Fixed(32))] },
-        libc::SYS_timer_gettime | libc::SYS_timerfd_gettime | libc::SYS_getitimer => const { &[at(1, Size::Fixed(32))] },
+        libc::SYS_timer_gettime | libc::SYS_timerfd_gettime | libc::SYS_getitimer => {
+            const { &[at(1, Size::Fixed(32))] }
+        }
         libc::SYS_setitimer => const { &[at(2, Size::Fixed(32))] },
 
         libc::SYS_uname => const { &[at(0, Size::Fixed(390))] },
@@ -270,9 +277,6 @@ pub fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Writt
         | libc::SYS_kill
         | libc::SYS_tkill
         | libc::SYS_tgkill
-        // Comes back only if it failed.
-        | libc::SYS_execve
-        | libc::SYS_execveat
         | libc::SYS_clock_settime
         | libc::SYS_settimeofday => NOTHING,
         _ => return None,
@@ -281,6 +285,8 @@ pub fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Writt
 
 pub fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
     match number {
+        _ if processes::is_fork(number, arguments) => Treatment::Fork,
+        libc::SYS_execve | libc::SYS_execveat => Treatment::Exec,
         libc::SYS_futex
         | libc::SYS_munmap
         | libc::SYS_mprotect
@@ -307,7 +313,6 @@ pub fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
         | libc::SYS_restart_syscall
         | libc::SYS_clone
         | libc::SYS_clone3
-        | libc::SYS_fork
         | libc::SYS_vfork
         | libc::SYS_exit => Treatment::Real,
         libc::SYS_sched_yield => Treatment::Yield,
@@ -356,6 +361,11 @@ pub fn blocks(number: c_long) -> bool {
             | libc::SYS_fsync
             | libc::SYS_fdatasync
     )
+}
+
+/// Does it write to the descriptor that is its first argument?
+pub fn writes(number: c_long) -> bool {
+    matches!(number, libc::SYS_write | libc::SYS_writev)
 }
 
 /// The argument with the bytes that go out, and the one with their number.

@@ -1,8 +1,10 @@
-//! Child processes. They are not recorded; in replay none is started, and what they answered comes from the log.
+//! Programs that libc starts for the program. If they were built with refrain they join the run (`processes.rs`); in replay
+//! none is started here, and what they answered comes from the log. `fork` and `exec` are seen as system calls.
 use crate::calls;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::local::Local;
+use crate::processes;
 use crate::real;
 use core::ffi::c_char;
 use core::ffi::c_int;
@@ -26,13 +28,25 @@ fn outside(local: &mut Local, action: impl FnOnce() -> i64) -> i64 {
     local.input(Op::Input, world(), || calls::unrecorded(action))
 }
 
+/// The same for an action that starts a program.
+fn starting(local: &mut Local, action: impl FnOnce() -> i64) -> i64 {
+    outside(local, || {
+        processes::note_spawn();
+        processes::with_open_door(action)
+    })
+}
+
+/// With system calls recorded, this one is too. Without, the child runs on unobserved, and in replay there is none.
+///
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fork() -> pid_t {
     // SAFETY: the program's own call.
-    let real = || calls::unrecorded(|| unsafe { real::fork() });
-    let Some(local) = observed() else { return real() };
+    let real = || unsafe { real::fork() };
+    let Some(local) = observed().filter(|_| !calls::is_installed()) else {
+        return real();
+    };
     match local.begin(Op::Input, world()) {
         Turn::Replay(child) => {
             local.complete();
@@ -108,10 +122,7 @@ unsafe fn spawn(
     let start = |child| unsafe { real(child, path, actions, attributes, arguments, environment) };
     let Some(local) = observed() else { return start(child) };
     let mut started: pid_t = 0;
-    let result = outside(local, || {
-        crate::control::header().forked.store(1, Relaxed);
-        start(&raw mut started) as i64
-    });
+    let result = starting(local, || start(&raw mut started) as i64);
     let started = outside(local, || started as i64) as pid_t;
     if result == 0 && !child.is_null() {
         // SAFETY: the program's own variable.
@@ -127,10 +138,7 @@ pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
     // SAFETY: the program's own call.
     let real = || unsafe { real::system(command) };
     let Some(local) = observed() else { return real() };
-    outside(local, || {
-        crate::control::header().forked.store(1, Relaxed);
-        real() as i64
-    }) as c_int
+    starting(local, || real() as i64) as c_int
 }
 
 /// The processes behind streams of `popen`, by descriptor.

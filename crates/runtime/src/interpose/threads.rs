@@ -17,6 +17,7 @@ use crate::interpose::conditions::cancellable;
 use crate::interpose::conditions::replay_cancellation;
 use crate::local::Local;
 use crate::log;
+use crate::processes;
 use crate::real;
 use crate::real::StartRoutine;
 use crate::replay::Doing;
@@ -115,6 +116,7 @@ fn begin_spawn(creator: &mut Local) -> Option<u32> {
         control::header().threads.fetch_max(gate.value as u32 + 1, Relaxed);
         return Some(gate.value as u32);
     }
+    processes::is_alone_no_more();
     creator.at_change_point();
     creator.chaos.at_sync();
     creator.before_release();

@@ -1,0 +1,182 @@
+//! The processes of a run other than the first: what is known of them, and whether they are still there.
+use crate::Error;
+use crate::Result;
+use crate::libraries;
+use run_store::Captured;
+use run_store::ControlFile;
+use run_store::Ended;
+use run_store::Ending;
+use run_store::FileIdentity;
+use run_store::HeaderSnapshot;
+use run_store::Origin;
+use run_store::Outcome;
+use run_store::ProcessMeta;
+use run_store::RunDirectory;
+use run_store::RunMeta;
+use run_store::SlotSnapshot;
+use run_store::Text;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// More than a kernel gives a program in all.
+const STRINGS_BYTES_MAX: u64 = 64 << 20;
+
+/// What is known of each process that joined the run, in the order in which they began. One that did not come far enough
+/// to be described is left out.
+pub fn describe_all(run: &RunDirectory, first: &RunMeta) -> Result<BTreeMap<u32, RunMeta>> {
+    let mut known = BTreeMap::from([(0, first.clone())]);
+    for number in run.processes()? {
+        if let Some(meta) = describe(run, number, &known) {
+            known.insert(number, meta);
+        }
+    }
+    known.remove(&0);
+    Ok(known)
+}
+
+fn describe(run: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> Option<RunMeta> {
+    let part = run.process(number);
+    if let Ok((meta, _)) = part.load() {
+        return Some(meta);
+    }
+    let header = part.control().and_then(|control| control.header()).ok()?;
+    let mut meta = match header.origin {
+        Origin::First => return None,
+        Origin::Forked { parent } => RunMeta {
+            process: Some(ProcessMeta {
+                number,
+                forked_by: Some(parent),
+                executed_as: Text::default(),
+            }),
+            ..known.get(&parent)?.clone()
+        },
+        Origin::Executed => executed(&part, number, known.get(&0)?)?,
+    };
+    meta.ending = None;
+    Some(meta)
+}
+
+/// A program that was executed, from what it wrote down when it began.
+fn executed(part: &RunDirectory, number: u32, first: &RunMeta) -> Option<RunMeta> {
+    let start = strings(&part.file("start"))?;
+    let [called, executable, cwd] = start.as_slice() else {
+        return None;
+    };
+    let path = Path::new(executable.as_os_str());
+    let (hash, bytes) = run_store::hash_file(path).unwrap_or_else(|_| ("unknown".to_owned(), 0));
+    let argv = strings(&part.file("arguments")).filter(|argv| !argv.is_empty())?;
+    let variable = |text: &Text| {
+        let bytes = text.as_os_str().as_bytes();
+        let end = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
+        let value = bytes.get(end + 1..).unwrap_or_default();
+        (text_of(&bytes[..end]), text_of(value))
+    };
+    Some(RunMeta {
+        argv,
+        cwd: cwd.clone(),
+        env: strings(&part.file("environment"))?.iter().map(variable).collect(),
+        executable: FileIdentity {
+            path: executable.clone(),
+            hash,
+            bytes,
+        },
+        libraries: libraries::used_by(part, path).ok()?,
+        process: Some(ProcessMeta {
+            number,
+            forked_by: None,
+            executed_as: called.clone(),
+        }),
+        ..first.clone()
+    })
+}
+
+fn text_of(bytes: &[u8]) -> Text {
+    OsStr::from_bytes(bytes).into()
+}
+
+/// The strings of a file, each of which ends with NUL.
+fn strings(path: &Path) -> Option<Vec<Text>> {
+    if fs::metadata(path).ok()?.len() > STRINGS_BYTES_MAX {
+        return None;
+    }
+    let bytes = fs::read(path).ok()?;
+    let whole = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    let strings = whole.split(|byte| *byte == 0).map(text_of);
+    Some(if whole.is_empty() {
+        Vec::new()
+    } else {
+        strings.collect()
+    })
+}
+
+/// Makes the parts of all processes complete. True: one of them cannot be described, and is not part of the run.
+pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
+    let known = describe_all(run, first)?;
+    for (number, mut meta) in known.clone() {
+        let part = run.process(number);
+        let control = part.control()?;
+        let (header, slots) = (control.header()?, control.slots()?);
+        meta.ending = Some(Ending {
+            duration_ms: 0,
+            cpu_ms: 0,
+            memory_bytes: 0,
+            outcome: outcome(&header),
+            truncated: header.truncated,
+            forked: header.forked,
+            unknown_call: header.unknown_call,
+            threads: header.threads,
+            events: slots.iter().map(|slot| slot.count).sum(),
+            records: slots.iter().map(|slot| slot.records).sum(),
+            log_bytes: header.log_bytes,
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+        });
+        part.seal(&meta)?;
+    }
+    Ok(known.len() != run.processes()?.len())
+}
+
+/// How a process ended, by its own account.
+pub fn outcome(header: &HeaderSnapshot) -> Outcome {
+    match header.ended {
+        Ended::Exited(status) => Outcome::Exited(status),
+        Ended::Signaled(signal) => Outcome::Signaled(signal),
+        Ended::Replaced => Outcome::Replaced,
+        Ended::Unknown => Outcome::Lost,
+    }
+}
+
+/// The processes of a recording that have not ended, by their ids.
+pub fn still_running(run: &RunDirectory) -> Result<Vec<u32>> {
+    let mut running = Vec::new();
+    for number in run.processes()? {
+        // One that has just begun has no control file yet; the next look finds it.
+        if let Ok(header) = run.process(number).control().and_then(|control| control.header())
+            && header.ended == Ended::Unknown
+            && is_running(header.pid)
+        {
+            running.push(header.pid);
+        }
+    }
+    Ok(running)
+}
+
+/// Is there a process with this id that has not ended?
+pub fn is_running(process: u32) -> bool {
+    let Ok(status) = fs::read(format!("/proc/{process}/stat")) else {
+        return false;
+    };
+    // The state comes behind the name, which is in parentheses and may have some in it.
+    let name_end = status.iter().rposition(|byte| *byte == b')').unwrap_or(0);
+    process != 0 && !matches!(status.get(name_end + 2), Some(b'Z' | b'X' | b'x') | None)
+}
+
+/// The id of a process of a replay that was forked, once it is there.
+pub fn forked_id(control: &ControlFile, slots: &[SlotSnapshot]) -> Result<Option<u32>> {
+    let header = control.header().map_err(Error::Store)?;
+    let id = slots.iter().find(|slot| slot.os_thread != 0).map(|slot| slot.os_thread);
+    Ok(id.filter(|_| header.attached))
+}
