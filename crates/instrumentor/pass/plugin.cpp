@@ -1,7 +1,7 @@
 // Entry point: the order of work on a module. Start reading here.
 //
 //   lockset      which globals need no observation at all (whole module)
-//   per function plain f: atomics and synchronisation call sites
+//   per function plain f: atomics, synchronisation call sites, instructions that ask the machine
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
 //   site table   written and registered last
 #include "accesses.h"
@@ -9,6 +9,7 @@
 #include "calls.h"
 #include "clones.h"
 #include "groups.h"
+#include "instructions.h"
 #include "lockset.h"
 #include "loops.h"
 #include "options.h"
@@ -82,8 +83,9 @@ private:
     order(F);
   }
 
-  // What is done at every scope: atomics and synchronisation.
+  // What is done at every scope: atomics, synchronisation, and what comes from the machine.
   void order(Function &F) {
+    recordInstructions(F, R);
     lowerAtomics(F, Keep, R, Sites);
     markSyncCalls(F, R, Sites);
   }

@@ -17,6 +17,7 @@ use crate::sites::Line;
 use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
@@ -24,6 +25,7 @@ use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_ADDRESS;
 use runtime_abi::CONTROL_BYTES;
 use runtime_abi::CONTROL_FD;
+use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::CONTROL_STRIDE;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
@@ -39,6 +41,8 @@ use runtime_abi::thread_state;
 /// How often a process that waits for its turn to write looks, at the latest.
 const LOOK_EVERY_NS: u64 = 1_000_000;
 
+/// Bytes mapped at `ROOT_CONTROL_ADDRESS`.
+static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 /// This process has just been forked, and is recorded (or replayed) as one of the run's.
 static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
 /// This process was forked, and its one thread has created no other: locks that others held will never be given back.
@@ -66,6 +70,7 @@ pub fn join() -> bool {
     if !mapped {
         ending::die(b"cannot map the control file", 0);
     }
+    ROOT_BYTES.store(bytes as u64, Relaxed);
     let root = control::root();
     if root.abi_version != runtime_abi::ABI_VERSION {
         ending::die(
@@ -111,7 +116,7 @@ fn create_executed(process: u32) -> bool {
     for descriptor in 0..SHOWN_MAX {
         let [device, inode] = sys::file_identity(descriptor as i32);
         let is_same = |stream: &&[_; 2]| {
-            let [known_device, known_inode]: &[core::sync::atomic::AtomicU64; 2] = stream;
+            let [known_device, known_inode]: &[AtomicU64; 2] = stream;
             (known_device.load(Relaxed), known_inode.load(Relaxed)) == (device, inode) && inode != 0
         };
         let stream = root.streams.iter().position(|stream| is_same(&stream));
@@ -320,7 +325,7 @@ impl Local {
     pub fn replay_fork(&mut self, number: c_long, mut arguments: [usize; 6]) -> isize {
         let call = self.next_call(number);
         let (result, process) = (call.entry.result as isize, call.entry.check);
-        if result <= 0 || process == 0 {
+        if result <= 0 || !has_part(process) {
             self.complete();
             return result;
         }
@@ -384,6 +389,16 @@ impl Local {
         self.complete();
         call.entry.result as isize
     }
+}
+
+/// Replay: is there a part of the run for this process? One that could not be created has none.
+fn has_part(process: u32) -> bool {
+    let offset = process as u64 * CONTROL_STRIDE as u64;
+    if process == 0 || offset + CONTROL_BYTES as u64 > ROOT_BYTES.load(Relaxed) {
+        return false;
+    }
+    // SAFETY: inside what `join` mapped, for good; the tool filled the parts of the processes that there are.
+    unsafe { (*((ROOT_CONTROL_ADDRESS + offset) as *const ControlHeader)).magic == CONTROL_MAGIC }
 }
 
 /// Does `action`, which starts another program, so that the program can join the run.

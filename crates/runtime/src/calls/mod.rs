@@ -2,6 +2,7 @@
 mod descriptors;
 mod entry;
 mod inputs;
+mod instructions;
 mod patch;
 pub mod signals;
 mod table;

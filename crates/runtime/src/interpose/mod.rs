@@ -13,9 +13,9 @@ mod conditions;
 mod locks;
 mod once;
 mod openmp;
-mod output;
 mod process;
 mod semaphores;
+mod streams;
 mod threads;
 
 pub use callers::find as find_foreign_callers;

@@ -1,8 +1,11 @@
-//! The end of the process by direct request, random numbers of libc's, and raw futexes.
+//! The end of the process by direct request, random numbers of libc's, and calls through `syscall`.
+use crate::calls;
 use crate::ending;
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::callers::is_foreign;
 use crate::real;
+use core::arch::naked_asm;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::ffi::c_uint;
@@ -55,15 +58,38 @@ generators! {
     srand48(seed: c_long);
 }
 
-/// Futexes used directly, by C++20's atomic waits and by libstdc++'s futures; other calls pass through.
-///
-/// A futex call changes no memory. What it returns is a result like any other; waiting is left out in replay, because
-/// the atomic accesses around it, which are recorded, decide what happens.
+/// Goes on in `call_directly`, with the return address as one more argument: both it and the last of the program's are
+/// on the stack.
 ///
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn syscall(
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn syscall() {
+    naked_asm!(
+        ".cfi_startproc",
+        "mov rax, [rsp]",
+        "mov r11, [rsp + 8]",
+        "sub rsp, 24",
+        ".cfi_adjust_cfa_offset 24",
+        "mov [rsp], r11",
+        "mov [rsp + 8], rax",
+        "call {target}",
+        "add rsp, 24",
+        ".cfi_adjust_cfa_offset -24",
+        "ret",
+        ".cfi_endproc",
+        target = sym call_directly,
+    )
+}
+
+/// Calls through `syscall` are like all others, except those of libraries whose business they are, and futexes.
+///
+/// Futexes are used directly by C++20's atomic waits and by libstdc++'s futures. Such a call changes no memory. What it
+/// returns is a result like any other; waiting is left out in replay, because the atomic accesses around it, which are
+/// recorded, decide what happens.
+#[expect(clippy::too_many_arguments, reason = "a system call has so many")]
+extern "C-unwind" fn call_directly(
     number: c_long,
     a: usize,
     b: usize,
@@ -71,10 +97,16 @@ pub unsafe extern "C-unwind" fn syscall(
     d: usize,
     e: usize,
     f: usize,
+    caller: u64,
 ) -> c_long {
     let call = || {
         // SAFETY: the program's own call; unused arguments are whatever the registers held, as always.
-        let result = unsafe { crate::sys::syscall(number, [a, b, c, d, e, f]) };
+        let result = unsafe {
+            match is_foreign(caller) || !calls::is_installed() {
+                true => crate::sys::syscall(number, [a, b, c, d, e, f]),
+                false => calls::system_call(number, [a, b, c, d, e, f]),
+            }
+        };
         if (-4095..0).contains(&result) {
             // SAFETY: errno is the calling thread's.
             unsafe { *libc::__errno_location() = -result as c_int };

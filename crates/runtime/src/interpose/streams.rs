@@ -1,4 +1,5 @@
-//! Output: the order of writes to a stream or a descriptor is recorded, so that its bytes come back in the same order.
+//! Streams, and output to descriptors: the order of operations on each is recorded, so that bytes come back in the same
+//! order, and go to the threads they went to.
 //!
 //! `printf` and its kin are variadic, which stable Rust cannot define; a few instructions turn their arguments into a
 //! `va_list` and go on in Rust.
@@ -13,12 +14,15 @@ use crate::real;
 use core::arch::naked_asm;
 use core::ffi::c_char;
 use core::ffi::c_int;
+use core::ffi::c_long;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use libc::FILE;
 use run_model::Op;
 
 unsafe extern "C" {
+    static stdin: *mut FILE;
     static stdout: *mut FILE;
     static stderr: *mut FILE;
 }
@@ -37,9 +41,12 @@ fn object_of_stream(stream: *mut FILE) -> u64 {
     if file >= 0 { object_of(file) } else { stream as u64 }
 }
 
-/// Does `action`, which writes to `stream`, in the recorded order of such actions.
+/// Does `action`, which writes to `stream` or reads from it, in the recorded order of such actions.
 fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
-    let Some(local) = observed() else { return action() };
+    // As long as there is one thread there is one order. Its first spawn is an event, so a replay agrees.
+    let Some(local) = observed().filter(|_| control::header().threads.load(Relaxed) > 1) else {
+        return action();
+    };
     local.exclusively_after(
         Op::Output,
         object_of_stream(stream),
@@ -77,7 +84,7 @@ fn on_descriptor<R>(file: c_int, buffers: &[libc::iovec], action: impl FnOnce() 
     local.exclusively(Op::Output, object_of(file), |_: &mut Local| action())
 }
 
-/// Declares functions that write to a stream.
+/// Declares functions that use a stream.
 macro_rules! stream_functions {
     ($($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)? = $stream:expr;)*) => {$(
         /// # Safety
@@ -98,6 +105,20 @@ stream_functions! {
     puts(text: *const c_char) -> c_int = stdout;
     perror(text: *const c_char) = stderr;
     fwrite(place: *const c_void, bytes: usize, count: usize, stream: *mut FILE) -> usize = stream;
+    fgets(text: *mut c_char, room: c_int, stream: *mut FILE) -> *mut c_char = stream;
+    fgetc(stream: *mut FILE) -> c_int = stream;
+    getc(stream: *mut FILE) -> c_int = stream;
+    getchar() -> c_int = stdin;
+    ungetc(byte: c_int, stream: *mut FILE) -> c_int = stream;
+    fread(place: *mut c_void, bytes: usize, count: usize, stream: *mut FILE) -> usize = stream;
+    getline(line: *mut *mut c_char, room: *mut usize, stream: *mut FILE) -> isize = stream;
+    getdelim(line: *mut *mut c_char, room: *mut usize, end: c_int, stream: *mut FILE) -> isize = stream;
+    __getdelim(line: *mut *mut c_char, room: *mut usize, end: c_int, stream: *mut FILE) -> isize = stream;
+    fseek(stream: *mut FILE, offset: c_long, from: c_int) -> c_int = stream;
+    ftell(stream: *mut FILE) -> c_long = stream;
+    rewind(stream: *mut FILE) = stream;
+    vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int = stream;
+    __isoc99_vfscanf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int = stream;
     vfprintf(stream: *mut FILE, format: *const c_char, arguments: *mut c_void) -> c_int = stream;
     __vfprintf_chk(stream: *mut FILE, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int = stream;
 }
@@ -122,6 +143,22 @@ pub unsafe extern "C-unwind" fn fflush(stream: *mut FILE) -> c_int {
 pub unsafe extern "C-unwind" fn vprintf(format: *const c_char, arguments: *mut c_void) -> c_int {
     // SAFETY: the program's own call.
     unsafe { vfprintf(stdout, format, arguments) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn vscanf(format: *const c_char, arguments: *mut c_void) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { vfscanf(stdin, format, arguments) }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __isoc99_vscanf(format: *const c_char, arguments: *mut c_void) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { __isoc99_vfscanf(stdin, format, arguments) }
 }
 
 /// # Safety
@@ -273,4 +310,8 @@ variadic! {
     dprintf after 2 arguments, list in "rdx", calls vdprintf;
     __printf_chk after 2 arguments, list in "rdx", calls __vprintf_chk;
     __fprintf_chk after 3 arguments, list in "rcx", calls __vfprintf_chk;
+    scanf after 1 arguments, list in "rsi", calls vscanf;
+    fscanf after 2 arguments, list in "rdx", calls vfscanf;
+    __isoc99_scanf after 1 arguments, list in "rsi", calls __isoc99_vscanf;
+    __isoc99_fscanf after 2 arguments, list in "rdx", calls __isoc99_vfscanf;
 }
