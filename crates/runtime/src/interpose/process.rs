@@ -88,7 +88,6 @@ pub unsafe extern "C-unwind" fn syscall() {
 /// Futexes are used directly by C++20's atomic waits and by libstdc++'s futures. Such a call changes no memory. What it
 /// returns is a result like any other; waiting is left out in replay, because the atomic accesses around it, which are
 /// recorded, decide what happens.
-#[expect(clippy::too_many_arguments, reason = "a system call has so many")]
 extern "C-unwind" fn call_directly(
     number: c_long,
     a: usize,
