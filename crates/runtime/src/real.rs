@@ -93,6 +93,7 @@ real_functions! {
     pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int;
     pthread_timedjoin_np(thread: pthread_t, result: *mut *mut c_void, until: *const timespec) -> c_int;
     pthread_cancel(thread: pthread_t) -> c_int;
+    pthread_kill(thread: pthread_t, signal: c_int) -> c_int;
     pthread_testcancel();
     pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int;
     pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int;

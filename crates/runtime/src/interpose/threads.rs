@@ -379,6 +379,39 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     })
 }
 
+/// A signal to another thread. libc sends it only if that thread has not ended, which in replay it may do earlier:
+/// what it waits for comes from the log. So the call as a whole is recorded, and nothing is sent in replay.
+///
+/// Two events, because the signal may be the end of the process: that it is sent, and the result.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::pthread_kill(thread, signal) };
+    let Some((local, index)) = observed().zip(index_of(thread)) else {
+        return real();
+    };
+    // To oneself: a system call like any other, `calls::Local::signal_self`.
+    if index == local.index {
+        return real();
+    }
+    let object = object_of(index);
+    let result = match local.begin(Op::Input, object) {
+        Turn::Record => {
+            local.complete();
+            calls::unrecorded(real)
+        }
+        Turn::Replay(_) => {
+            local.complete();
+            local.signal_at_end(index, signal);
+            0
+        }
+    };
+    local.input(Op::Input, object, || result as i64) as c_int
+}
+
 /// Keys are numbered in the order they are asked for.
 ///
 /// # Safety
