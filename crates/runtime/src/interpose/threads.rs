@@ -22,6 +22,7 @@ use crate::real::StartRoutine;
 use crate::replay::Doing;
 use core::ffi::c_int;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -43,6 +44,13 @@ use runtime_abi::truncated;
 static HANDLES: [AtomicU64; runtime_abi::THREADS_MAX] = [const { AtomicU64::new(0) }; runtime_abi::THREADS_MAX];
 /// The key whose destructor tells that a thread ends; 0: not created.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Is there a thread whose end is no event?
+static END_UNSEEN: AtomicBool = AtomicBool::new(false);
+
+pub fn some_end_unseen() -> bool {
+    END_UNSEEN.load(Relaxed)
+}
 
 with_caller! {
     pthread_create caller in "r8" = create;
@@ -81,6 +89,10 @@ pub unsafe extern "C-unwind" fn create(
     local.start = Some(start);
     local.argument = argument;
     local.ends_unseen = is_foreign(caller);
+    if local.ends_unseen {
+        // Relaxed: a lone flag.
+        END_UNSEEN.store(true, Relaxed);
+    }
     local.created = creator.point_after();
     local.slot.parent.store(creator.index, Relaxed);
     // SAFETY: `own` is initialised; the call is the program's own.
