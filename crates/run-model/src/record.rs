@@ -130,8 +130,10 @@ pub enum Op {
     RwTimedWriteLock = 37,
     /// A parallel region, worksharing construct or lock of the OpenMP runtime.
     OpenMp = 38,
-    MutexInit = 39,
-    MutexDestroy = 40,
+    /// A mutex, read-write lock, spin lock or semaphore is initialised.
+    Init = 39,
+    /// A mutex is destroyed.
+    Destroy = 40,
     /// A lock of a stdio stream, held across calls (`flockfile`).
     StreamLock = 41,
     StreamUnlock = 42,
@@ -217,8 +219,8 @@ impl Op {
             RwTimedReadLock,
             RwTimedWriteLock,
             OpenMp,
-            MutexInit,
-            MutexDestroy,
+            Init,
+            Destroy,
             StreamLock,
             StreamUnlock,
             Call,

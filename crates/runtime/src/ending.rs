@@ -4,6 +4,7 @@ use crate::calls;
 use crate::control;
 use crate::control::Mode;
 use crate::debugger;
+use crate::interpose::some_threads_end_unseen;
 use crate::local::Local;
 use crate::processes;
 use crate::sites::Line;
@@ -82,6 +83,9 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
     {
         // What we do from here on is none of the program's.
         local.calls_pass = true;
+        if core::mem::take(&mut local.releasing) {
+            local.complete();
+        }
         // SAFETY: the kernel passes what it knows about the signal.
         local.trace_fatal(signal, unsafe { (*info).si_addr() } as u64);
         note_end(local, signal as u32);
@@ -159,9 +163,20 @@ fn wait_for_others() {
         return;
     }
     let Some(local) = Local::current() else { return };
+    wait_until_others_are_done(local.index);
+    // One of them may have been writing: there is more of it to be seen than there are events.
+    let mut waited = 0;
+    while waited < GOING_NS && !some_threads_end_unseen() && !crate::replay::others_have_stopped(local.index) {
+        sys::sleep_ns(LOOK_EVERY_NS);
+        waited += LOOK_EVERY_NS;
+    }
+}
+
+/// Replay: waits until every thread but `me` has completed all the events that it had.
+pub fn wait_until_others_are_done(me: u32) {
     let mut waited = 0;
     // A traced replay is slow; whether it moves at all, the tool sees.
-    while (waited < PATIENCE_NS || crate::trace::is_on()) && !crate::replay::others_are_done(local.index) {
+    while (waited < PATIENCE_NS || crate::trace::is_on()) && !crate::replay::others_are_done(me) {
         if control::has_diverged() {
             crate::replay::sleep_forever();
         }

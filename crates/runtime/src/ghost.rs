@@ -6,6 +6,7 @@ use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
 use crate::replay::Doing;
+use core::ffi::c_int;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -115,11 +116,28 @@ impl Local {
         let outside = core::mem::replace(&mut self.inside_event, true);
         let result = action(self);
         self.inside_event = outside;
-        if let Some((word, seen)) = locked {
-            let previous = cells::previous(seen, self.index);
-            self.record_sync(op, object, 0, previous.as_slice());
-            cells::unlock(word, seen, self, true);
+        match locked {
+            Some((word, seen)) => {
+                let previous = cells::previous(seen, self.index);
+                self.record_sync(op, object, 0, previous.as_slice());
+                cells::unlock(word, seen, self, true);
+            }
+            // The recorded process ended before this event did.
+            None if self.is_at_end() => self.stop_here(),
+            None => {}
         }
+        self.complete();
+        result
+    }
+
+    /// Recording: does `action`, which returns an errno, while the object's word is locked; its result is recorded.
+    pub fn renew(&mut self, op: Op, object: u64, action: impl FnOnce() -> c_int) -> c_int {
+        let word = word(object);
+        let seen = cells::lock(word);
+        let result = action();
+        let unknown = cells::previous(seen, self.index).filter(|user| !self.knows(*user));
+        self.record_sync(op, object, result as i64, unknown.as_slice());
+        cells::unlock(word, seen, self, true);
         self.complete();
         result
     }

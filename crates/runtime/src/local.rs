@@ -125,6 +125,8 @@ pub struct Local {
     pub loop_cells: LoopCells,
     /// Inside a real call that is part of an event: what it allocates is no event of its own.
     pub inside_event: bool,
+    /// Replay: inside a real call that releases something. When it was recorded, its event was complete by then.
+    pub releasing: bool,
 }
 
 impl Local {
@@ -182,6 +184,7 @@ impl Local {
                 move_time: MoveTime::new(),
                 loop_cells: LoopCells::new(),
                 inside_event: false,
+                releasing: false,
             });
             Some(&mut *place)
         }

@@ -6,6 +6,7 @@
 use crate::control;
 use crate::control::Mode;
 use crate::debugger;
+use crate::ending;
 use crate::local::Local;
 use crate::real;
 use crate::sys;
@@ -17,6 +18,7 @@ use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::Ordering::SeqCst;
 use run_model::Kind;
 use run_model::Op;
+use runtime_abi::ENDED_BY_EXIT;
 use runtime_abi::RUNTIME_REGION;
 use runtime_abi::ThreadSlot;
 use runtime_abi::divergence;
@@ -98,6 +100,15 @@ pub fn others_are_done(me: u32) -> bool {
     threads().iter().enumerate().all(done)
 }
 
+/// Has every thread but `me` come to where it stays?
+pub fn others_have_stopped(me: u32) -> bool {
+    let runs = |thread: u32| {
+        let state = control::slot(thread).state.load(Acquire);
+        matches!(state, thread_state::RUNNING | thread_state::BLOCKED)
+    };
+    !(0..schedule().threads).any(|thread| thread != me && runs(thread))
+}
+
 fn schedule() -> &'static ScheduleHeader {
     // SAFETY: `open_schedule` mapped at least a header here, for good.
     unsafe { &*(SCHEDULE as *const ScheduleHeader) }
@@ -134,6 +145,8 @@ pub fn is_cancelled_at_an_event(thread: u32) -> bool {
 pub struct Cursor {
     gates: &'static [GateEntry],
     events: u64,
+    /// If a signal ended the recorded process in this thread: what it had completed then; else u64::MAX.
+    death: u64,
     /// The event before which the debugger is told of the failure; u64::MAX: none.
     failure: u64,
 }
@@ -158,6 +171,7 @@ impl Cursor {
         Cursor {
             gates: &[],
             events: 0,
+            death: u64::MAX,
             failure: u64::MAX,
         }
     }
@@ -168,11 +182,11 @@ impl Cursor {
             let first = thread.first as usize;
             self.gates = gates().get(first..first + thread.gates as usize).unwrap_or(&[]);
             // A thread that a signal killed goes on: it is to be killed again.
-            self.events = if slot.signal.load(Relaxed) != 0 {
-                u64::MAX
-            } else {
-                thread.events
-            };
+            let how = slot.signal.load(Relaxed);
+            self.events = if how != 0 { u64::MAX } else { thread.events };
+            if how != 0 && how != ENDED_BY_EXIT {
+                self.death = thread.events;
+            }
             self.failure = debugger::failure_of(index);
         }
         self.arm(slot);
@@ -199,7 +213,10 @@ impl Local {
     pub fn pass_gate(&mut self, doing: Doing) -> Option<&'static GateEntry> {
         self.pass_acquisitions();
         let event = self.event();
-        if event >= self.cursor.events {
+        if event >= self.cursor.events && doing.op == Op::Output && self.recorded_inputs.has_call_in(event) {
+            // It was writing when the recorded process ended, and nobody else could write there any more.
+            ending::wait_until_others_are_done(self.index);
+        } else if event >= self.cursor.events {
             // Relaxed: published by the state that `stop_here` sets.
             let what = doing.kind as u32 | (doing.op as u32) << 8;
             self.slot.stopped_at.store(what, Relaxed);
@@ -227,6 +244,12 @@ impl Local {
     /// Has the recording nothing more of this thread?
     pub fn is_at_end(&self) -> bool {
         self.event() >= self.cursor.events
+    }
+
+    /// Did this thread die in the recording when it had completed `events`? Then what replay leaves out otherwise has
+    /// to be done: it may be what the thread died of.
+    pub fn dies_after(&self, events: u64) -> bool {
+        events >= self.cursor.death
     }
 
     /// The fast path runs up to the next gate or signal, whichever comes first.

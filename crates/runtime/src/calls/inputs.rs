@@ -209,6 +209,12 @@ impl InputReader {
         Some(self.head.as_ref()?.entry.number)
     }
 
+    /// Does the next call, if there is one, belong to `event`?
+    pub fn has_call_in(&self, event: u64) -> bool {
+        let belongs = |call: &Call<'_>| call.entry.event == event && call.entry.number < signals::FIRST;
+        self.head.as_ref().is_some_and(belongs)
+    }
+
     /// The event at which a signal is to be delivered, if that comes before the next call.
     #[inline]
     pub fn next_signal(&self) -> Option<u64> {

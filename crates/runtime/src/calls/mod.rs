@@ -21,6 +21,7 @@ use crate::local::Local;
 use crate::processes;
 use crate::replay::Doing;
 use crate::sys;
+use core::ffi::c_int;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::Relaxed;
 use inputs::Range;
@@ -328,6 +329,22 @@ impl Local {
         }
         // SAFETY: the program's own call, to its own process.
         unsafe { sys::syscall(number, arguments) };
+    }
+
+    /// Replay: a signal to another thread is sent again if nothing more is recorded of the sender: it ended the process.
+    pub fn signal_at_end(&self, thread: u32, signal: c_int) {
+        if signals::is_handled(signal as usize) || ending::is_fatal(signal) || !self.is_at_end() {
+            return;
+        }
+        ending::at_last_call();
+        let thread = control::slot(thread).os_thread.load(Relaxed);
+        // SAFETY: touches no memory.
+        unsafe {
+            sys::syscall(
+                libc::SYS_tgkill,
+                [sys::process_id() as usize, thread as usize, signal as usize, 0, 0, 0],
+            )
+        };
     }
 
     /// What the kernel reads is a read of this thread's.

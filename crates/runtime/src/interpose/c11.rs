@@ -2,7 +2,9 @@
 use crate::interpose::conditions;
 use crate::interpose::locks;
 use crate::interpose::once;
+use crate::interpose::renew;
 use crate::interpose::threads;
+use crate::real;
 use crate::real::StartRoutine;
 use core::ffi::c_int;
 use core::ffi::c_void;
@@ -12,6 +14,7 @@ use libc::pthread_mutex_t;
 use libc::pthread_once_t;
 use libc::pthread_t;
 use libc::timespec;
+use run_model::Op;
 
 const SUCCESS: c_int = 0;
 const BUSY: c_int = 1;
@@ -83,6 +86,22 @@ c11! {
     cnd_timedwait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, until: *const timespec) = conditions::wait_until, caller 0;
     cnd_signal(condition: *mut pthread_cond_t) = conditions::wake_one, caller 0;
     cnd_broadcast(condition: *mut pthread_cond_t) = conditions::wake_all, caller 0;
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mtx_init(mutex: *mut pthread_mutex_t, kind: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    renew(Op::Init, mutex as u64, || unsafe { real::mtx_init(mutex, kind) })
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mtx_destroy(mutex: *mut pthread_mutex_t) {
+    // SAFETY: C11's mutexes are the POSIX ones in glibc; the program's own call.
+    unsafe { locks::destroy_mutex(mutex, 0) };
 }
 
 /// # Safety

@@ -135,9 +135,16 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real
             result
         }
         Turn::Replay(_) => {
+            local.releasing = true;
             // SAFETY: the program holds the mutex, as the function demands.
             unsafe { real::pthread_mutex_unlock(mutex) };
+            local.releasing = false;
             local.complete();
+            if local.dies_after(local.event()) {
+                // SAFETY: as above.
+                unsafe { real::pthread_mutex_lock(mutex) };
+                return real();
+            }
             // SAFETY: cancelled waits hold the mutex again while they unwind.
             replay_cancellation(local, condition as u64, || unsafe {
                 _ = real::pthread_mutex_lock(mutex)
@@ -216,14 +223,22 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     }
 }
 
-/// Nobody really waits in replay, so nobody has to be woken.
+/// Nobody really waits in replay, so nobody has to be woken; it is done all the same if the recorded process may have died
+/// of it.
 fn wake(op: Op, condition: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_int {
     if is_foreign(caller) {
         return real();
     }
-    release(op, condition, Holding::Shared, || {
-        if control::mode() == Mode::Replay { 0 } else { real() }
-    })
+    let is_left_out = || {
+        let dies = |local: &mut Local| local.dies_after(local.event() + 1);
+        control::mode() == Mode::Replay && !observed().is_some_and(dies)
+    };
+    release(
+        op,
+        condition,
+        Holding::Shared,
+        || if is_left_out() { 0 } else { real() },
+    )
 }
 
 /// # Safety

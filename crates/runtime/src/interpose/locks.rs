@@ -4,10 +4,13 @@ use crate::interpose::acquire;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::release;
+use crate::interpose::renew;
 use crate::real;
 use core::ffi::c_int;
 use libc::pthread_mutex_t;
+use libc::pthread_mutexattr_t;
 use libc::pthread_rwlock_t;
+use libc::pthread_rwlockattr_t;
 use libc::pthread_spinlock_t;
 use libc::timespec;
 use run_model::Op;
@@ -63,7 +66,60 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
     }
 }
 
+/// # Safety
+/// As for libc's pthread_mutex_init.
+pub unsafe extern "C-unwind" fn init_mutex(
+    mutex: *mut pthread_mutex_t,
+    attributes: *const pthread_mutexattr_t,
+    caller: u64,
+) -> c_int {
+    // SAFETY: the program's own call, with its arguments.
+    let real = || unsafe { real::pthread_mutex_init(mutex, attributes) };
+    if is_foreign(caller) {
+        real()
+    } else {
+        renew(Op::Init, mutex as u64, real)
+    }
+}
+
+/// # Safety
+/// As for libc's pthread_mutex_destroy.
+pub unsafe extern "C-unwind" fn destroy_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    let real = || unsafe { real::pthread_mutex_destroy(mutex) };
+    if is_foreign(caller) {
+        real()
+    } else {
+        renew(Op::Destroy, mutex as u64, real)
+    }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_rwlock_init(
+    lock: *mut pthread_rwlock_t,
+    attributes: *const pthread_rwlockattr_t,
+) -> c_int {
+    // SAFETY: the program's own call, with its arguments.
+    renew(Op::Init, lock as u64, || unsafe {
+        real::pthread_rwlock_init(lock, attributes)
+    })
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_spin_init(lock: *mut pthread_spinlock_t, shared: c_int) -> c_int {
+    // SAFETY: the program's own call, with its arguments.
+    renew(Op::Init, lock as u64, || unsafe {
+        real::pthread_spin_init(lock, shared)
+    })
+}
+
 with_caller! {
+    pthread_mutex_init caller in "rdx" = init_mutex;
+    pthread_mutex_destroy caller in "rsi" = destroy_mutex;
     pthread_mutex_lock caller in "rsi" = lock_mutex;
     pthread_mutex_trylock caller in "rsi" = try_lock_mutex;
     pthread_mutex_unlock caller in "rsi" = unlock_mutex;

@@ -22,6 +22,7 @@ pub use callers::find as find_foreign_callers;
 pub use openmp::prepare as prepare_openmp;
 pub use threads::index_of_object;
 pub use threads::prepare as prepare_threads;
+pub use threads::some_end_unseen as some_threads_end_unseen;
 
 use crate::ghost::Turn;
 use crate::ghost::observed;
@@ -95,9 +96,29 @@ fn release<R>(op: Op, object: u64, holding: Holding, real: impl FnOnce() -> R) -
             real()
         }
         Turn::Replay(_) => {
+            local.releasing = true;
+            let result = real();
+            local.releasing = false;
+            local.complete();
+            result
+        }
+    }
+}
+
+/// An operation that makes an object new, or ends it. Programs with errors do so while others use it; then what the
+/// others get depends on the order.
+fn renew(op: Op, object: u64, real: impl FnOnce() -> c_int) -> c_int {
+    let Some(local) = observed() else { return real() };
+    match local.begin(op, object) {
+        Turn::Record => local.renew(op, object, real),
+        Turn::Replay(0) => {
             let result = real();
             local.complete();
             result
+        }
+        Turn::Replay(value) => {
+            local.complete();
+            value as c_int
         }
     }
 }

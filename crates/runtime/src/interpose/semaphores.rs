@@ -7,6 +7,7 @@ use crate::interpose::conditions::replay_cancellation;
 use crate::interpose::release;
 use crate::real;
 use core::ffi::c_int;
+use core::ffi::c_uint;
 use libc::sem_t;
 use libc::timespec;
 use run_model::Op;
@@ -52,6 +53,18 @@ unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c
             *errno() = failure as c_int;
             -1
         }
+    }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int {
+    // SAFETY: the program's own call. Whether it fails depends on the value alone.
+    unsafe {
+        release(Op::Init, semaphore as u64, Holding::Shared, || {
+            real::sem_init(semaphore, shared, value)
+        })
     }
 }
 

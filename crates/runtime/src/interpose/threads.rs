@@ -23,6 +23,7 @@ use crate::real::StartRoutine;
 use crate::replay::Doing;
 use core::ffi::c_int;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -44,6 +45,13 @@ use runtime_abi::truncated;
 static HANDLES: [AtomicU64; runtime_abi::THREADS_MAX] = [const { AtomicU64::new(0) }; runtime_abi::THREADS_MAX];
 /// The key whose destructor tells that a thread ends; 0: not created.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Is there a thread whose end is no event?
+static END_UNSEEN: AtomicBool = AtomicBool::new(false);
+
+pub fn some_end_unseen() -> bool {
+    END_UNSEEN.load(Relaxed)
+}
 
 with_caller! {
     pthread_create caller in "r8" = create;
@@ -82,6 +90,10 @@ pub unsafe extern "C-unwind" fn create(
     local.start = Some(start);
     local.argument = argument;
     local.ends_unseen = is_foreign(caller);
+    if local.ends_unseen {
+        // Relaxed: a lone flag.
+        END_UNSEEN.store(true, Relaxed);
+    }
     local.created = creator.point_after();
     local.slot.parent.store(creator.index, Relaxed);
     // SAFETY: `own` is initialised; the call is the program's own.
@@ -379,6 +391,39 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
             real()
         }
     })
+}
+
+/// A signal to another thread. libc sends it only if that thread has not ended, which in replay it may do earlier:
+/// what it waits for comes from the log. So the call as a whole is recorded, and nothing is sent in replay.
+///
+/// Two events, because the signal may be the end of the process: that it is sent, and the result.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    let real = || unsafe { real::pthread_kill(thread, signal) };
+    let Some((local, index)) = observed().zip(index_of(thread)) else {
+        return real();
+    };
+    // To oneself: a system call like any other, `calls::Local::signal_self`.
+    if index == local.index {
+        return real();
+    }
+    let object = object_of(index);
+    let result = match local.begin(Op::Input, object) {
+        Turn::Record => {
+            local.complete();
+            calls::unrecorded(real)
+        }
+        Turn::Replay(_) => {
+            local.complete();
+            local.signal_at_end(index, signal);
+            0
+        }
+    };
+    local.input(Op::Input, object, || result as i64) as c_int
 }
 
 /// Keys are numbered in the order they are asked for.
