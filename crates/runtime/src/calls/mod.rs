@@ -3,6 +3,7 @@ mod descriptors;
 mod entry;
 mod inputs;
 mod patch;
+pub mod rights;
 pub mod signals;
 mod table;
 mod vdso;
@@ -76,8 +77,8 @@ pub fn unrecorded<R>(action: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Clocks that are read without entering the kernel: like the system call `number`.
-pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+/// A function of libc's that does more, or less, than to make the system call `number`: recorded like that.
+pub fn as_one_call(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
     match (control::mode(), Local::current()) {
         (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
             local.record_call(number, arguments, real)
@@ -93,9 +94,12 @@ pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]
 /// As the system call demands of its arguments.
 pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise.
-    let real = |arguments| unsafe { sys::syscall(number, arguments) };
+    let real = |arguments| unsafe { rights::system_call(number, arguments) };
     if control::mode() == Mode::Off {
         return real(arguments);
+    }
+    if control::mode() == Mode::Record && rights::gives_up(number) {
+        rights::before_giving_up(number, &arguments);
     }
     let Some(local) = Local::current() else {
         return real(arguments);
