@@ -15,7 +15,7 @@ use core::mem::size_of;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -146,6 +146,9 @@ pub struct ControlHeader {
     pub unknown_call: AtomicU32,
     /// Replay, written by the tool: 1: every thread writes down what it does (`trace_file`).
     pub trace: u32,
+    /// Recording: bytes logged so far as going to standard output and to standard error. The last of them, which a thread
+    /// was about to write when the process ended, may never have been written.
+    pub shown_bytes: [AtomicU64; 2],
 
     // Replay: the first divergence. `divergence_kind` is written last.
     pub divergence_kind: AtomicU32,

@@ -1,4 +1,5 @@
 //! Which descriptors are the recorded standard output and error: what is written there appears in replay, too.
+use crate::control;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
@@ -23,6 +24,14 @@ pub fn shown(descriptor: usize) -> Option<i32> {
     match stream(descriptor)?.load(Relaxed) {
         NOWHERE => None,
         stream => Some(stream as i32),
+    }
+}
+
+/// Recording: so many bytes go where `descriptor` stands for, if they are shown in replay; less than nothing wraps around.
+pub fn count_shown(descriptor: usize, bytes: u64) {
+    if let Some(stream) = shown(descriptor) {
+        // Relaxed: the tool reads it when the process has ended.
+        control::header().shown_bytes[stream as usize - 1].fetch_add(bytes, Relaxed);
     }
 }
 

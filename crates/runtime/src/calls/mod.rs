@@ -161,6 +161,9 @@ impl Local {
         if result >= 0 {
             collect(number, &arguments, &own, result, &lengths, &mut ranges);
             descriptors::follow(number, &arguments, result);
+            if number == libc::SYS_writev {
+                descriptors::count_shown(arguments[0], result as u64);
+            }
         }
         self.log_call(number, result, check(number, &arguments, result), ranges.all());
         if !self.inside_event {
@@ -178,10 +181,13 @@ impl Local {
     fn record_output(&mut self, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
         let check = check(number, &arguments, expected);
+        // Counted first: if it is logged and never happens, the tool finds it missing.
+        descriptors::count_shown(arguments[0], expected as u64);
         self.log_call(number, expected, check, &[]);
         let result = self.blocking(|| real(arguments));
         if result != expected {
             let check = if result < 0 { 0 } else { check };
+            descriptors::count_shown(arguments[0], (result.max(0) - expected) as u64);
             self.inputs
                 .correct_last(self.event(), number as u32, check, result as i64);
         }
@@ -254,8 +260,17 @@ impl Local {
             op: Op::Call,
             object: number as u64,
         };
-        let Some(call) = self.recorded_inputs.next() else {
-            // It was in this call when the recorded process ended, or waited for somebody who was.
+        let call = match self.is_at_end() {
+            // It was logged, but the recorded process ended before it happened.
+            true => None,
+            false => self.recorded_inputs.next(),
+        };
+        let Some(call) = call else {
+            // It was in this call when the recorded process ended, or waited for somebody who was. An event that it was
+            // to come back to is as complete as it became.
+            if self.inside_event && !self.is_at_end() {
+                self.complete();
+            }
             self.stop_here();
         };
         let (entry, event) = (call.entry, self.event());
