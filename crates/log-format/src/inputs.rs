@@ -52,6 +52,17 @@ impl Entry {
         bytes[28..32].copy_from_slice(&self.hash.to_le_bytes());
         bytes
     }
+
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Entry {
+        Entry {
+            event: u64_at(bytes, 0),
+            number: u32_at(bytes, 8),
+            check: u32_at(bytes, 12),
+            result: u64_at(bytes, 16) as i64,
+            ranges: u32_at(bytes, 24),
+            hash: u32_at(bytes, 28),
+        }
+    }
 }
 
 /// The fixed part of a range.
@@ -195,15 +206,7 @@ impl<'a> Reader<'a> {
         if rest.is_empty() {
             return Ok(None);
         }
-        let head = rest.get(..ENTRY_BYTES).ok_or(torn)?;
-        let entry = Entry {
-            event: u64_at(head, 0),
-            number: u32_at(head, 8),
-            check: u32_at(head, 12),
-            result: u64_at(head, 16) as i64,
-            ranges: u32_at(head, 24),
-            hash: u32_at(head, 28),
-        };
+        let entry = Entry::decode(rest.first_chunk().ok_or(torn)?);
         if entry.event < self.event {
             return Err(Damage::Event { offset });
         }
@@ -237,6 +240,18 @@ impl<'a> Call<'a> {
             Some(range)
         })
     }
+}
+
+/// The last entry, if it has no ranges, from the `ENTRY_BYTES` before `end_of_stream`.
+pub fn last_entry(bytes: &[u8; ENTRY_BYTES]) -> Option<Entry> {
+    let entry = Entry::decode(bytes);
+    // The end of a range is no entry, whatever it looks like: its hash does not fit.
+    (entry.ranges == 0 && RangeHash::new(&entry).fold() == entry.hash).then_some(entry)
+}
+
+/// Where the stream of entries ends in a file with this header.
+pub fn end_of_stream(header: &[u8; HEADER_BYTES]) -> u64 {
+    HEADER_BYTES as u64 + u64_at(header, LENGTH_OFFSET)
 }
 
 type Range<'a> = (u64, &'a [u8]);

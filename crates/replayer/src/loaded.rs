@@ -4,6 +4,8 @@ use crate::Result;
 use crate::processes;
 use crate::sites::SiteBook;
 use log_format::Log;
+use log_format::inputs;
+use log_format::inputs::Entry;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Record;
@@ -22,7 +24,10 @@ use run_store::SlotSnapshot;
 use run_store::Truncated;
 use std::collections::BTreeSet;
 use std::fs;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Everything that is known about a recorded run.
 #[derive(Debug)]
@@ -139,6 +144,7 @@ impl LoadedRun {
         let mut logs = Logs::default();
         let mut identity = Vec::new();
         let mut ended_in = None;
+        let mut output = Output::new(&overview);
         for (index, slot) in overview.slots.iter().enumerate() {
             let (mut records, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
             if let Some(event) = slot.lost {
@@ -149,15 +155,20 @@ impl LoadedRun {
                     ..Record::default()
                 });
             }
+            let ends =
+                slot.signal != 0 && fits(slot.signal, overview.meta.ending.as_ref().map(|ending| ending.outcome));
+            // A thread that was writing what replays show is replayed one event further than it counted.
+            let under_way = slot.lost.is_none() && !ends && output.was_under_way(&run, index as u32, slot.count);
+            let events = slot.count + u64::from(under_way);
             logs.threads.push(ThreadLog {
                 records,
-                events: slot.count,
+                events,
                 torn: slot.lost.is_some(),
             });
-            if slot.signal != 0 && fits(slot.signal, overview.meta.ending.as_ref().map(|ending| ending.outcome)) {
+            if ends {
                 ended_in = Some((index as u32, slot.signal));
             }
-            identity.extend([hash, format!("{} {:?} {}", slot.count, slot.lost, slot.signal)]);
+            identity.extend([hash, format!("{events} {:?} {}", slot.lost, slot.signal)]);
         }
         drop_unborn(&mut logs, overview.header.first_threads);
         let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
@@ -222,6 +233,57 @@ impl LoadedRun {
     pub fn all(&self) -> impl Iterator<Item = &LoadedRun> {
         core::iter::once(self).chain(&self.processes)
     }
+}
+
+/// Output that threads were writing when the process ended. It was logged before it was written (the writer may not come
+/// back), and may never have been written.
+struct Output {
+    /// Of standard output and error: bytes that were logged and did not arrive.
+    missing: [u64; 2],
+}
+
+impl Output {
+    fn new(overview: &Overview) -> Output {
+        let arrived = overview
+            .meta
+            .ending
+            .as_ref()
+            .map(|ending| [ending.stdout, ending.stderr]);
+        let missing = |stream: usize| match arrived {
+            // More may have arrived than was logged: from children.
+            Some(arrived) if arrived[stream].complete => {
+                overview.header.shown_bytes[stream].saturating_sub(arrived[stream].bytes)
+            }
+            _ => 0,
+        };
+        Output {
+            missing: [missing(0), missing(1)],
+        }
+    }
+
+    /// Had `thread`, which completed `events`, written something in the event that it did not complete?
+    fn was_under_way(&mut self, run: &RunDirectory, thread: u32, events: u64) -> bool {
+        let written = last_write(&run.thread_inputs(thread)).filter(|write| write.event == events && write.result > 0);
+        let Some(write) = written else { return false };
+        match self.missing.iter_mut().find(|missing| **missing == write.result as u64) {
+            Some(missing) => {
+                *missing = 0;
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+/// The last of a thread's recorded calls, if it is a write.
+fn last_write(path: &Path) -> Option<Entry> {
+    let file = File::open(path).ok()?;
+    let mut header = [0; inputs::HEADER_BYTES];
+    file.read_exact_at(&mut header, 0).ok()?;
+    let mut entry = [0; inputs::ENTRY_BYTES];
+    let at = inputs::end_of_stream(&header).checked_sub(entry.len() as u64)?;
+    file.read_exact_at(&mut entry, at).ok()?;
+    inputs::last_entry(&entry).filter(|entry| entry.number == libc::SYS_write as u32)
 }
 
 /// Two threads may both have been about to end the program; the outcome tells which one did.

@@ -119,6 +119,8 @@ pub struct HeaderSnapshot {
     pub pid: u32,
     /// Number of the first system call that the runtime did not know.
     pub unknown_call: Option<u32>,
+    /// Bytes logged as going to standard output and to standard error.
+    pub shown_bytes: [u64; 2],
     pub divergence: Option<DivergenceReport>,
     pub origin: Origin,
     pub ended: Ended,
@@ -420,6 +422,7 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         forked: u32_at(bytes, offset_of!(ControlHeader, forked)) != 0,
         pid: u32_at(bytes, offset_of!(ControlHeader, pid)),
         unknown_call: u32_at(bytes, offset_of!(ControlHeader, unknown_call)).checked_sub(1),
+        shown_bytes: [0, 8].map(|stream| u64_at(bytes, offset_of!(ControlHeader, shown_bytes) + stream)),
         divergence: decode_divergence(bytes),
         origin: match u32_at(bytes, offset_of!(ControlHeader, origin)) {
             origin::FIRST => Origin::First,

@@ -175,6 +175,9 @@ pub struct ControlHeader {
     pub unknown_call: AtomicU32,
     /// Replay, written by the tool: 1: every thread writes down what it does (`trace_file`).
     pub trace: u32,
+    /// Recording: bytes logged so far as going to standard output and to standard error. The last of them, which a thread
+    /// was about to write when the process ended, may never have been written.
+    pub shown_bytes: [AtomicU64; 2],
 
     // Replay: the first divergence. `divergence_kind` is written last.
     pub divergence_kind: AtomicU32,

@@ -11,6 +11,7 @@ use crate::sites::Line;
 use crate::sys;
 use core::ffi::c_int;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use runtime_abi::ENDED_BY_EXIT;
@@ -107,18 +108,28 @@ pub fn by_exit() {
     if control::mode() != Mode::Off
         && let Some(local) = Local::current()
     {
-        note_end(local, ENDED_BY_EXIT);
-        // What libc still writes belongs to the run, too, so we wait when it is done.
+        // What is still done on the way out belongs to the run, too, and somebody else may end the process before it is
+        // done. So the end is the last call, if we see it.
         if !calls::is_installed() {
-            wait_for_others();
+            end_now(local);
         }
     }
 }
 
 /// The calling thread is about to leave, and everybody with it.
-pub fn at_last_call(status: usize) {
+pub fn at_last_call() {
+    if let Some(local) = Local::current() {
+        end_now(local);
+    }
+}
+
+fn end_now(local: &Local) {
+    /// The kernel listens to the first one, too.
+    static FIRST: AtomicBool = AtomicBool::new(true);
+    if control::mode() == Mode::Replay || FIRST.swap(false, Relaxed) {
+        note_end(local, ENDED_BY_EXIT);
+    }
     wait_for_others();
-    processes::note_exit_status(status);
 }
 
 /// Replay: the recorded process became another program here. This one ends.

@@ -112,16 +112,17 @@ impl Local {
             Turn::Record => Some((word(object), cells::lock(word(object)))),
             Turn::Replay(_) => None,
         };
+        if let Some((_, seen)) = locked {
+            // Before the action: if the process ends meanwhile, what the action has done by then is ordered.
+            let previous = cells::previous(seen, self.index);
+            self.record_sync(op, object, 0, previous.as_slice());
+        }
         // The action may come back to us, for memory: that is part of this event.
         let outside = core::mem::replace(&mut self.inside_event, true);
         let result = action(self);
         self.inside_event = outside;
         match locked {
-            Some((word, seen)) => {
-                let previous = cells::previous(seen, self.index);
-                self.record_sync(op, object, 0, previous.as_slice());
-                cells::unlock(word, seen, self, true);
-            }
+            Some((word, seen)) => cells::unlock(word, seen, self, true),
             // The recorded process ended before this event did.
             None if self.is_at_end() => self.stop_here(),
             None => {}

@@ -2,6 +2,7 @@
 //!
 //! The header's page stays mapped; behind it, a window moves along with the end. Room is allocated in the file before it
 //! is touched, so a full disk is an error we see and not a SIGBUS.
+use crate::calls::rights;
 use crate::control;
 use crate::sys;
 use core::sync::atomic::AtomicU64;
@@ -101,9 +102,8 @@ impl GrowingFile {
             .max((least as u64 + PAGE).next_multiple_of(PAGE))
             .clamp(FIRST_WINDOW, LARGEST_WINDOW);
         let (name, length) = log_format::file_name(ThreadIndex(self.thread), self.extension);
-        let mut buffer = [0; 4352];
-        let path = control::path_in_run(&name[..length], &mut buffer);
-        let file = sys::open(path, libc::O_RDWR | libc::O_CREAT).map_err(|errno| (truncated::LOG_FILE, errno))?;
+        let file = rights::open(&name[..length], libc::O_RDWR | libc::O_CREAT)
+            .map_err(|errno| (truncated::LOG_FILE, errno))?;
         let result = self.map_window(file, bytes, header);
         sys::close(file);
         result

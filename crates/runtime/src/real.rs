@@ -86,6 +86,15 @@ real_functions! {
     pclose(stream: *mut libc::FILE) -> c_int;
     posix_spawn(child: *mut libc::pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attributes: *const libc::posix_spawnattr_t, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
     posix_spawnp(child: *mut libc::pid_t, path: *const c_char, actions: *const libc::posix_spawn_file_actions_t, attributes: *const libc::posix_spawnattr_t, arguments: *const *mut c_char, environment: *const *mut c_char) -> c_int;
+    setuid(user: libc::uid_t) -> c_int;
+    seteuid(user: libc::uid_t) -> c_int;
+    setreuid(real: libc::uid_t, effective: libc::uid_t) -> c_int;
+    setresuid(real: libc::uid_t, effective: libc::uid_t, saved: libc::uid_t) -> c_int;
+    setgid(group: libc::gid_t) -> c_int;
+    setegid(group: libc::gid_t) -> c_int;
+    setregid(real: libc::gid_t, effective: libc::gid_t) -> c_int;
+    setresgid(real: libc::gid_t, effective: libc::gid_t, saved: libc::gid_t) -> c_int;
+    setgroups(count: usize, groups: *const libc::gid_t) -> c_int;
     gettimeofday(time: *mut libc::timeval, zone: *mut c_void) -> c_int;
     time(place: *mut libc::time_t) -> libc::time_t;
     sched_getcpu() -> c_int;

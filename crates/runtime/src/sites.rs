@@ -1,4 +1,5 @@
 //! Site tables of the program's objects: they register when they are loaded, logs name sites by number.
+use crate::calls::rights;
 use crate::control;
 use crate::control::Mode;
 use crate::sys;
@@ -106,9 +107,7 @@ fn list_object(start: *const u8, stop: *const u8, base: u32) {
     line.text(b" ");
     line.text(path);
     line.text(b"\n");
-    let mut buffer = [0; 4352];
-    let name = control::path_in_run(b"objects", &mut buffer);
-    if let Ok(file) = sys::open(name, libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND) {
+    if let Ok(file) = rights::open(b"objects", libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND) {
         sys::write_all(file, line.bytes());
         sys::close(file);
     }

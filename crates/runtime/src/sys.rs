@@ -65,13 +65,18 @@ pub fn forbid(address: u64, bytes: usize) {
 
 /// Opens the NUL-terminated `path`; returns the descriptor or the errno.
 pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
+    open_at(libc::AT_FDCWD, path, flags)
+}
+
+/// The same, for a path that begins in an open directory.
+pub fn open_at(directory: i32, path: &[u8], flags: i32) -> Result<i32, i32> {
     assert!(path.last() == Some(&0));
     // SAFETY: `path` ends with NUL, as just checked.
     let got = unsafe {
         syscall(
             libc::SYS_openat,
             [
-                libc::AT_FDCWD as usize,
+                directory as usize,
                 path.as_ptr() as usize,
                 (flags | libc::O_CLOEXEC) as usize,
                 0o644,
@@ -81,6 +86,34 @@ pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
         )
     };
     if got >= 0 { Ok(got as i32) } else { Err(-got as i32) }
+}
+
+/// The same file at a further descriptor, `least` or above; or -1.
+pub fn duplicate(file: i32, least: usize) -> i32 {
+    let arguments = [file as usize, libc::F_DUPFD_CLOEXEC as usize, least, 0, 0, 0];
+    // SAFETY: touches no memory.
+    let got = unsafe { syscall(libc::SYS_fcntl, arguments) };
+    if got >= 0 { got as i32 } else { -1 }
+}
+
+/// Makes `user` the owner of a file in an open directory, or of that itself if the name is empty; if we may.
+pub fn give_to(directory: i32, name: &[u8], user: u32) {
+    assert!(name.last() == Some(&0));
+    let any_group = u32::MAX as usize;
+    // SAFETY: `name` ends with NUL, as just checked.
+    unsafe {
+        syscall(
+            libc::SYS_fchownat,
+            [
+                directory as usize,
+                name.as_ptr() as usize,
+                user as usize,
+                any_group,
+                (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) as usize,
+                0,
+            ],
+        )
+    };
 }
 
 pub fn close(file: i32) {

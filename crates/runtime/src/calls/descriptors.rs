@@ -27,6 +27,14 @@ pub fn shown(descriptor: usize) -> Option<i32> {
     }
 }
 
+/// Recording: so many bytes go where `descriptor` stands for, if they are shown in replay; less than nothing wraps around.
+pub fn count_shown(descriptor: usize, bytes: u64) {
+    if let Some(stream) = shown(descriptor) {
+        // Relaxed: the tool reads it when the process has ended.
+        control::header().shown_bytes[stream as usize - 1].fetch_add(bytes, Relaxed);
+    }
+}
+
 /// Follows descriptors through a call that succeeded.
 pub fn follow(number: c_long, arguments: &[usize; 6], result: isize) {
     let copied = |from: usize| {

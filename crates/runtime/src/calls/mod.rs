@@ -4,6 +4,7 @@ mod entry;
 mod inputs;
 mod instructions;
 mod patch;
+pub mod rights;
 pub mod signals;
 mod table;
 mod vdso;
@@ -82,8 +83,8 @@ pub fn unrecorded<R>(action: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Clocks that are read without entering the kernel: like the system call `number`.
-pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+/// A function of libc's that does more, or less, than to make the system call `number`: recorded like that.
+pub fn as_one_call(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
     match (control::mode(), Local::current()) {
         (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
             local.record_call(number, arguments, real)
@@ -99,16 +100,20 @@ pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]
 /// As the system call demands of its arguments.
 pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise.
-    let real = |arguments| unsafe { sys::syscall(number, arguments) };
+    let real = |arguments| unsafe { rights::system_call(number, arguments) };
     if control::mode() == Mode::Off {
         return real(arguments);
+    }
+    if control::mode() == Mode::Record && rights::gives_up(number) {
+        rights::before_giving_up(number, &arguments);
     }
     let Some(local) = Local::current() else {
         return real(arguments);
     };
     let treatment = table::treatment(number, &arguments);
     if treatment == Treatment::End {
-        ending::at_last_call(arguments[0]);
+        ending::at_last_call();
+        processes::note_exit_status(arguments[0]);
     }
     if local.calls_pass || local.ends_unseen {
         return real(arguments);
@@ -169,6 +174,9 @@ impl Local {
         if result >= 0 {
             collect(number, &arguments, &own, result, &lengths, &mut ranges);
             descriptors::follow(number, &arguments, result);
+            if number == libc::SYS_writev {
+                descriptors::count_shown(arguments[0], result as u64);
+            }
         }
         self.log_call(number, result, check(number, &arguments, result), ranges.all());
         if !self.inside_event {
@@ -187,10 +195,13 @@ impl Local {
         let _turn = processes::take_turn(self, stream);
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
         let check = check(number, &arguments, expected);
+        // Counted first: if it is logged and never happens, the tool finds it missing.
+        descriptors::count_shown(arguments[0], expected as u64);
         self.log_call(number, expected, check, &[]);
         let result = self.blocking(|| real(arguments));
         if result != expected {
             let check = if result < 0 { 0 } else { check };
+            descriptors::count_shown(arguments[0], (result.max(0) - expected) as u64);
             self.inputs
                 .correct_last(self.event(), number as u32, check, result as i64);
         }
@@ -257,8 +268,17 @@ impl Local {
 
     /// Replay: the next recorded call, which must be this one.
     pub fn next_call(&mut self, number: c_long) -> Call<'static> {
-        let Some(call) = self.recorded_inputs.next() else {
-            // It was in this call when the recorded process ended, or waited for somebody who was.
+        let call = match self.is_at_end() {
+            // It was logged, but the recorded process ended before it happened.
+            true => None,
+            false => self.recorded_inputs.next(),
+        };
+        let Some(call) = call else {
+            // It was in this call when the recorded process ended, or waited for somebody who was. An event that it was
+            // to come back to is as complete as it became.
+            if self.inside_event && !self.is_at_end() {
+                self.complete();
+            }
             self.stop_here();
         };
         let (entry, event) = (call.entry, self.event());
@@ -321,7 +341,7 @@ impl Local {
             return;
         }
         if !ending::is_fatal(signal as i32) {
-            ending::at_last_call(0);
+            ending::at_last_call();
         }
         arguments[0] = sys::process_id() as usize;
         if number == libc::SYS_tgkill && arguments[1] == self.recorded_tid {

@@ -5,6 +5,7 @@
 //! `gate` = 0 makes the next one do). There it is logged as an input, and replay runs it at that event.
 //!
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
+use crate::calls;
 use crate::calls::inputs::Range;
 use crate::control;
 use crate::control::Mode;
@@ -24,6 +25,8 @@ pub const FIRST: u32 = 0x1_0000;
 const INFO_BYTES: usize = size_of::<libc::siginfo_t>();
 const PENDING_MAX: usize = 16;
 const ALL: u64 = u64::MAX;
+/// A signal of libc's own: by it, all threads change their ids.
+const CHANGE_IDS: usize = 33;
 
 /// The kernel's idea of an action.
 #[repr(C)]
@@ -112,7 +115,9 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
         // SAFETY: the caller's promise.
         let asked = unsafe { *(new as *const Action) };
         let mut given = asked;
-        if !matches!(asked.handler, libc::SIG_DFL | libc::SIG_IGN) {
+        if signal == CHANGE_IDS {
+            given.handler = on_change_of_ids as *const () as usize;
+        } else if !matches!(asked.handler, libc::SIG_DFL | libc::SIG_IGN) {
             given.handler = on_signal as *const () as usize;
             given.flags |= libc::SA_SIGINFO as u64;
             // The program's handler runs later; ours is not to be interrupted.
@@ -136,6 +141,11 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
         unsafe { *(old as *mut Action) = before };
     }
     0
+}
+
+/// libc makes a thread do something that is not the program's doing: at once, since somebody waits for it.
+extern "C" fn on_change_of_ids(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    calls::unrecorded(|| call(WISHES[signal as usize].get(), signal, info, context));
 }
 
 /// A signal the program has a handler for.

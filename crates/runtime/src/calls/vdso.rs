@@ -75,5 +75,5 @@ fn through(number: libc::c_long, kept: &AtomicUsize, clock: c_int, time: *mut li
             function(clock as c_int, time as *mut libc::timespec) as isize
         }
     };
-    calls::clock(number, [clock as usize, time as usize, 0, 0, 0, 0], real) as c_int
+    calls::as_one_call(number, [clock as usize, time as usize, 0, 0, 0, 0], real) as c_int
 }

@@ -10,6 +10,7 @@ mod callers;
 mod children;
 mod clocks;
 mod conditions;
+mod identities;
 mod locks;
 mod once;
 mod openmp;
