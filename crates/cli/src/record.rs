@@ -29,11 +29,6 @@ const OTHER_METHODS: [&str; 6] = ["leap", "stride", "oreo", "inputs", "coop", "d
 pub fn record(arguments: RecordArguments) -> Ended {
     check_method(&arguments.method)?;
     let scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
-    if scope == Scope::Inputs {
-        return Err(Failure::usage(
-            "--scope inputs is not in this version; choose sync or memory",
-        ));
-    }
     let campaign = Campaign {
         recording: Recording {
             command: arguments.command,

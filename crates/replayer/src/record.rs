@@ -8,6 +8,7 @@ use crate::libraries;
 use crate::output::Capture;
 use crate::output::PassTo;
 use crate::program;
+use crate::program::Recordable;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_store::ControlFile;
@@ -56,7 +57,10 @@ pub enum Show {
 impl Recording {
     /// Finds the program and describes the run-to-be; the same for all attempts.
     pub fn describe(&self) -> Result<RunMeta> {
-        let executable = program::find_instrumented(&self.command[0])?;
+        let Recordable {
+            path: executable,
+            preload,
+        } = program::find_recordable(&self.command[0], self.scope)?;
         let (hash, bytes) = run_store::hash_file(&executable)?;
         let cwd = env::current_dir().map_err(|source| Error::NoDirectory { source })?;
         Ok(RunMeta {
@@ -65,7 +69,7 @@ impl Recording {
             abi_version: runtime_abi::ABI_VERSION,
             argv: self.command.iter().cloned().map(Into::into).collect(),
             cwd: cwd.into_os_string().into(),
-            env: recording_environment(),
+            env: recording_environment(preload.as_deref()),
             executable: FileIdentity {
                 path: executable.into_os_string().into(),
                 hash,

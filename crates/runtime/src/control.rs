@@ -27,6 +27,8 @@ pub enum Mode {
 static MODE: AtomicU32 = AtomicU32::new(0);
 /// Threads and locks are observed.
 static SYNC: AtomicBool = AtomicBool::new(false);
+/// Nothing is observed but what comes from outside, and which threads there are.
+static INPUTS_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// Read by compiled code at every function's entry: are plain accesses observed?
 #[unsafe(no_mangle)]
@@ -45,6 +47,12 @@ pub fn mode() -> Mode {
 #[inline]
 pub fn observes_sync() -> bool {
     SYNC.load(Relaxed)
+}
+
+/// Scope `inputs`: the program's memory, locks and heap are left alone.
+#[inline]
+pub fn inputs_only() -> bool {
+    INPUTS_ONLY.load(Relaxed)
 }
 
 #[inline]
@@ -110,6 +118,7 @@ pub fn attach() -> Mode {
     }
     MODE.store(header.mode, Relaxed);
     SYNC.store(header.scope >= scope::SYNC, Relaxed);
+    INPUTS_ONLY.store(header.scope < scope::SYNC, Relaxed);
     mode()
 }
 

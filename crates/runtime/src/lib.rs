@@ -28,6 +28,7 @@ mod heap;
 mod interpose;
 mod local;
 mod log;
+mod preload;
 mod real;
 mod replay;
 mod sites;

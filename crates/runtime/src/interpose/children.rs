@@ -1,7 +1,8 @@
 //! Child processes. They are not recorded; in replay none is started, and what they answered comes from the log.
 use crate::calls;
 use crate::ghost::Turn;
-use crate::ghost::observed;
+// Children are the world outside, at every scope.
+use crate::ghost::recorded as observed;
 use crate::local::Local;
 use crate::real;
 use core::ffi::c_char;
