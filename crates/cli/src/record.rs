@@ -112,8 +112,12 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         .chaos_seed
         .map(|seed| format!(", chaos seed {seed}"))
         .unwrap_or_default();
+    let inputs = match ending.input_bytes {
+        0 => String::new(),
+        bytes => format!(", {} of inputs", size(bytes)),
+    };
     say(format_args!(
-        "recorded {}, {}, {} of log, {}{seed} in {}",
+        "recorded {}, {}, {} of log{inputs}, {}{seed} in {}",
         count(u64::from(ending.threads), "thread"),
         count(ending.events, "event"),
         size(ending.log_bytes),
@@ -158,7 +162,14 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "`refrain replay` without a name will not find it: {error}"
         ));
     }
-    say(format_args!("replay it with: refrain replay {}", spelling(run, store)));
+    let name = spelling(run, store);
+    if campaign.recording.scope == Scope::Inputs && ending.threads > 1 {
+        say(format_args!(
+            "the order of its threads is not recorded at scope inputs, so it cannot be replayed; see it with: refrain dump {name}"
+        ));
+    } else {
+        say(format_args!("replay it with: refrain replay {name}"));
+    }
 }
 
 /// How the run is named on a command line: briefly if it is in the store.

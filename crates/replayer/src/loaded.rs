@@ -74,7 +74,8 @@ impl LoadedRun {
     pub fn call_events(&self, thread: u32) -> BTreeSet<u64> {
         let file = fs::read(self.run.thread_inputs(thread)).unwrap_or_default();
         let mut events = BTreeSet::new();
-        if let Ok(mut reader) = log_format::inputs::Reader::open(&file, ThreadIndex(thread)) {
+        if let Ok(stream) = log_format::inputs::stream_of(&file, ThreadIndex(thread)) {
+            let mut reader = log_format::inputs::Reader::new(&stream);
             while let Ok(Some(call)) = reader.next_call() {
                 events.insert(call.entry.event);
             }

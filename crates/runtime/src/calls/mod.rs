@@ -4,6 +4,7 @@ mod entry;
 mod inputs;
 mod patch;
 pub mod signals;
+mod stream;
 mod table;
 mod vdso;
 
@@ -20,14 +21,17 @@ use crate::local::Local;
 use crate::replay::Doing;
 use crate::sys;
 use core::ffi::c_long;
+use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use inputs::Range;
 use log_format::inputs::Entry;
+use log_format::inputs::RangeHash;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
 use table::Size;
 use table::Treatment;
+use table::Written;
 
 /// Ranges that one call can write: a message's buffers, its name and its control data.
 const RANGES_MAX: usize = 64;
@@ -35,27 +39,32 @@ const RANGES_MAX: usize = 64;
 const CHECKED_BYTES: usize = 4096;
 
 struct Ranges {
-    ranges: [Range; RANGES_MAX],
+    /// Most calls need one of them, so they are not cleared.
+    ranges: [MaybeUninit<Range>; RANGES_MAX],
     count: usize,
 }
 
 impl Ranges {
+    #[inline]
     fn new() -> Ranges {
         Ranges {
-            ranges: [Range::default(); RANGES_MAX],
+            ranges: [const { MaybeUninit::uninit() }; RANGES_MAX],
             count: 0,
         }
     }
 
+    #[inline]
     fn add(&mut self, address: usize, from: usize, bytes: usize) {
         if address != 0 && bytes != 0 && self.count < RANGES_MAX {
-            self.ranges[self.count] = Range { address, from, bytes };
+            self.ranges[self.count].write(Range { address, from, bytes });
             self.count += 1;
         }
     }
 
+    #[inline]
     fn all(&self) -> &[Range] {
-        &self.ranges[..self.count]
+        // SAFETY: the first `count` were written.
+        unsafe { core::slice::from_raw_parts(self.ranges.as_ptr().cast(), self.count) }
     }
 }
 
@@ -147,23 +156,30 @@ impl Local {
         if number == libc::SYS_write && descriptors::shown(arguments[0]).is_some() {
             return self.record_output(arguments, real);
         }
-        let lengths = lengths_before(number, &arguments);
-        let own = self.with_own_memory(number, &arguments, &lengths);
-        let result = match table::blocks(number) {
+        let writes = table::written(number, &arguments).unwrap_or(&[]);
+        let lengths = lengths_before(writes, &arguments);
+        let own = self.with_own_memory(writes, &arguments, &lengths);
+        // Nobody takes memory from a thread while memory is not observed.
+        let result = match control::observes_memory() && table::blocks(number) {
             true => self.blocking(|| real(own)),
             false => real(own),
         };
         let mut ranges = Ranges::new();
         if result >= 0 {
-            collect(number, &arguments, &own, result, &lengths, &mut ranges);
+            match number {
+                libc::SYS_mmap => collect_mapping(&arguments, result, &mut ranges),
+                _ => collect(writes, &arguments, &own, result, &lengths, &mut ranges),
+            }
             descriptors::follow(number, &arguments, result);
         }
         self.log_call(number, result, check(number, &arguments, result), ranges.all());
         if !self.inside_event {
             self.complete();
             // New memory is nobody else's yet, and may be read-only.
-            for range in ranges.all().iter().filter(|_| number != libc::SYS_mmap) {
-                self.take_in(range.address as u64, range.from as *const u8, range.bytes);
+            if control::observes_memory() && number != libc::SYS_mmap {
+                for range in ranges.all() {
+                    self.take_in(range.address as u64, range.from as *const u8, range.bytes);
+                }
             }
         }
         result
@@ -178,8 +194,7 @@ impl Local {
         let result = self.blocking(|| real(arguments));
         if result != expected {
             let check = if result < 0 { 0 } else { check };
-            self.inputs
-                .correct_last(self.event(), number as u32, check, result as i64);
+            self.inputs.correct_last(self.input_entry(number, result, check));
         }
         if !self.inside_event {
             self.complete();
@@ -189,12 +204,12 @@ impl Local {
 
     /// The arguments of a call with memory of ours in the place of what it writes: the program's memory is then written
     /// by the access protocol, at a moment that other threads agree on.
-    fn with_own_memory(&mut self, number: c_long, arguments: &[usize; 6], lengths: &[u32; 6]) -> [usize; 6] {
-        let mut own = *arguments;
+    #[inline]
+    fn with_own_memory(&mut self, writes: &[Written], arguments: &[usize; 6], lengths: &[u32; 6]) -> [usize; 6] {
         if self.inside_event || !control::observes_memory() {
-            return own;
+            return *arguments;
         }
-        let writes = table::written(number, arguments).unwrap_or(&[]);
+        let mut own = *arguments;
         let room = |size: Size| match size {
             Size::Fixed(bytes) => Some((bytes as usize, true)),
             Size::Result(each, room) => Some((arguments[room as usize].checked_mul(each as usize)?, false)),
@@ -228,14 +243,20 @@ impl Local {
         own
     }
 
-    fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
-        let entry = Entry {
+    fn input_entry(&self, number: c_long, result: isize, check: u32) -> Entry {
+        Entry {
             event: self.event(),
             number: number as u32,
             check,
             result: result as i64,
+            time: stamp(number),
             ..Entry::default()
-        };
+        }
+    }
+
+    #[inline]
+    fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
+        let entry = self.input_entry(number, result, check);
         // SAFETY: the kernel has just written these ranges.
         if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);
@@ -260,7 +281,7 @@ impl Local {
         }
         let result = entry.result as isize;
         let given = check(number, &arguments, result);
-        if entry.check != given {
+        if entry.check != given && entry.check != 0 {
             self.diverge(divergence::VALUE, doing, 0, entry.check as u64, given as u64);
         }
         if result >= 0 {
@@ -337,9 +358,10 @@ fn is_on_stack(address: usize) -> bool {
 }
 
 /// What pointers to lengths said before the call: the room there was.
-fn lengths_before(number: c_long, arguments: &[usize; 6]) -> [u32; 6] {
+#[inline]
+fn lengths_before(writes: &[Written], arguments: &[usize; 6]) -> [u32; 6] {
     let mut lengths = [0; 6];
-    for written in table::written(number, arguments).unwrap_or(&[]) {
+    for written in writes {
         if let Size::LengthAt(at) = written.size
             && arguments[at as usize] != 0
         {
@@ -352,17 +374,14 @@ fn lengths_before(number: c_long, arguments: &[usize; 6]) -> [u32; 6] {
 
 /// The memory a successful call has written: the program's, or ours in its place.
 fn collect(
-    number: c_long,
+    writes: &[Written],
     arguments: &[usize; 6],
     own: &[usize; 6],
     result: isize,
     before: &[u32; 6],
     ranges: &mut Ranges,
 ) {
-    if number == libc::SYS_mmap {
-        return collect_mapping(arguments, result, ranges);
-    }
-    for written in table::written(number, arguments).unwrap_or(&[]) {
+    for written in writes {
         let (address, from) = (arguments[written.argument as usize], own[written.argument as usize]);
         if address == 0 {
             continue;
@@ -470,8 +489,8 @@ fn show(number: c_long, arguments: &[usize; 6], written: isize) {
 
 /// Does the program send itself a signal? The process id it knows is the recorded one.
 fn is_to_self(number: c_long, arguments: &[usize; 6]) -> bool {
-    let process = control::header().pid.load(Relaxed) as usize;
-    matches!(number, libc::SYS_kill | libc::SYS_tgkill) && arguments[0] == process
+    let process = || control::header().pid.load(Relaxed) as usize;
+    matches!(number, libc::SYS_kill | libc::SYS_tgkill) && arguments[0] == process()
 }
 
 /// Condenses what the program gives to a call: the bytes it sends out, or its small arguments.
@@ -480,20 +499,22 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
     if result < 0 {
         return 0;
     }
-    let mut hash = 0x9e37_79b9u32 ^ number as u32;
-    let mut mix = |value: u64| {
-        hash = (hash ^ value as u32 ^ (value >> 32) as u32)
-            .wrapping_mul(0x0100_0193)
-            .rotate_left(7)
+    let Some((bytes, count)) = table::outgoing(number) else {
+        return number as u32 | 1;
     };
-    if let Some((bytes, count)) = table::outgoing(number) {
-        mix(arguments[count] as u64);
-        let length = arguments[count].min(CHECKED_BYTES);
-        // SAFETY: the kernel has read them.
-        let bytes = unsafe { core::slice::from_raw_parts(arguments[bytes] as *const u8, length) };
-        for byte in bytes {
-            mix(*byte as u64);
-        }
+    let length = arguments[count].min(CHECKED_BYTES);
+    // SAFETY: the kernel has read them.
+    let bytes = unsafe { core::slice::from_raw_parts(arguments[bytes] as *const u8, length) };
+    (RangeHash::of(bytes).fold() ^ arguments[count] as u32) | 1
+}
+
+/// When a call of several threads' was over: scope `inputs` knows nothing else about their order. A clock that was read
+/// says it itself.
+#[inline]
+fn stamp(number: c_long) -> u64 {
+    if !control::inputs_only() || table::is_clock(number) || control::header().threads.load(Relaxed) == 1 {
+        return 0;
     }
-    hash | 1
+    // SAFETY: an instruction that reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }

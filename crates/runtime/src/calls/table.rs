@@ -358,6 +358,14 @@ pub fn blocks(number: c_long) -> bool {
     )
 }
 
+/// Is it mostly not a call at all, but a look at a page of the kernel's?
+pub fn is_clock(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_clock_gettime | libc::SYS_clock_getres | libc::SYS_gettimeofday | libc::SYS_time | libc::SYS_getcpu
+    )
+}
+
 /// The argument with the bytes that go out, and the one with their number.
 pub fn outgoing(number: c_long) -> Option<(usize, usize)> {
     match number {
