@@ -8,6 +8,8 @@
 //! range  u64 address | u64 bytes | the bytes, padded to a multiple of 8
 //! ```
 //!
+//! A clock that was read in the usual way ([`Clock`]) has a short form of two words; its first bit is 1.
+//!
 //! NOTE [Desk]
 //!
 //! The newest entries are written through a mapping, so that a killed process loses none. Mapping ever new pages of a file
@@ -32,7 +34,7 @@ pub const LENGTH_OFFSET: usize = 16;
 /// Where it keeps how much of the stream is on the shelf: a multiple of pages, so that a replay can map desk behind shelf.
 pub const SHELVED_OFFSET: usize = 24;
 pub const DESK_AT: usize = 4096;
-pub const DESK_BYTES: usize = 1 << 15;
+pub const DESK_BYTES: usize = 1 << 16;
 pub const SHELF_AT: usize = DESK_AT + DESK_BYTES;
 pub const ENTRY_BYTES: usize = 40;
 pub const RANGE_BYTES: usize = 16;
@@ -154,6 +156,82 @@ fn hash_blocks(state: u64, blocks: &[[u8; 8 * LANES]]) -> u64 {
     lanes.into_iter().fold(state, mix)
 }
 
+/// A clock that was read without an error, shortly after the entry before: most entries of many programs are no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    pub number: ClockNumber,
+    /// How many events the thread had since the entry before: up to 15.
+    pub events: u64,
+    /// Where the time was stored.
+    pub address: u64,
+    pub seconds: u64,
+    /// Nano- or microseconds, as the call has it.
+    pub fraction: u64,
+}
+
+/// The calls that have a short form. They store two words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockNumber {
+    ClockGettime = 228,
+    Gettimeofday = 96,
+}
+
+impl Clock {
+    pub const BYTES: usize = 16;
+    const ADDRESS_BITS: u32 = 48;
+    const FRACTION_BITS: u32 = 30;
+
+    /// The short form, if it can have one: 1 bit, bit for the number, 0, 0, 4 bits events, 8 bits sum, 48 bits address;
+    /// 34 bits seconds, 30 bits fraction.
+    #[inline]
+    pub fn encode(&self) -> Option<[u64; 2]> {
+        let fits = self.events < 16
+            && self.address >> Clock::ADDRESS_BITS == 0
+            && self.fraction >> Clock::FRACTION_BITS == 0
+            && self.seconds >> (64 - Clock::FRACTION_BITS) == 0;
+        if !fits {
+            return None;
+        }
+        let is_other = (self.number == ClockNumber::Gettimeofday) as u64;
+        let first = 1 << 63 | is_other << 62 | self.events << 56 | self.address;
+        let second = self.seconds << Clock::FRACTION_BITS | self.fraction;
+        Some([first | sum(first, second) << Clock::ADDRESS_BITS, second])
+    }
+
+    /// Nothing: some bit is not as it was written.
+    fn decode(first: u64, second: u64) -> Option<Clock> {
+        let without_sum = first & !(0xff << Clock::ADDRESS_BITS);
+        let is_whole = first == without_sum | sum(without_sum, second) << Clock::ADDRESS_BITS && first >> 60 & 3 == 0;
+        is_whole.then_some(Clock {
+            number: match first >> 62 & 1 {
+                0 => ClockNumber::ClockGettime,
+                _ => ClockNumber::Gettimeofday,
+            },
+            events: first >> 56 & 15,
+            address: first & ((1 << Clock::ADDRESS_BITS) - 1),
+            seconds: second >> Clock::FRACTION_BITS,
+            fraction: second & ((1 << Clock::FRACTION_BITS) - 1),
+        })
+    }
+
+    /// What the call stored.
+    fn stored(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.seconds.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.fraction.to_le_bytes());
+        bytes
+    }
+}
+
+/// Eight bits that change whenever one bit of two words does, and usually when more do.
+#[inline]
+fn sum(first: u64, second: u64) -> u64 {
+    let mut sum = first ^ second.rotate_left(3);
+    sum ^= sum >> 32;
+    sum ^= sum >> 16;
+    (sum ^ sum >> 8) & 0xff
+}
+
 /// Why a file of inputs cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -214,6 +292,8 @@ pub struct Reader<'a> {
 pub struct Call<'a> {
     pub entry: Entry,
     ranges: &'a [u8],
+    /// A clock's address, and what it stored.
+    clock: Option<(u64, [u8; 16])>,
 }
 
 /// Where the stream is in a file: see NOTE [Desk].
@@ -289,6 +369,13 @@ impl<'a> Reader<'a> {
         if rest.is_empty() {
             return Ok(None);
         }
+        if let Some(words) = rest.get(..Clock::BYTES)
+            && u64_at(words, 0) >> 63 == 1
+        {
+            let clock = Clock::decode(u64_at(words, 0), u64_at(words, 8)).ok_or(Damage::Hash { offset })?;
+            self.at += Clock::BYTES;
+            return self.clock(&clock).ok_or(Damage::Event { offset }).map(Some);
+        }
         let head = rest.get(..ENTRY_BYTES).ok_or(torn)?;
         let entry = Entry {
             event: u64_at(head, 0),
@@ -299,7 +386,7 @@ impl<'a> Reader<'a> {
             ranges: u32_at(head, 32),
             hash: u32_at(head, 36),
         };
-        if entry.event < self.event {
+        if entry.event < self.event || entry.event >> 63 != 0 {
             return Err(Damage::Event { offset });
         }
         let mut end = ENTRY_BYTES;
@@ -317,20 +404,38 @@ impl<'a> Reader<'a> {
         Ok(Some(Call {
             entry,
             ranges: &rest[ENTRY_BYTES..end],
+            clock: None,
         }))
+    }
+
+    /// The call that a short form stands for.
+    fn clock(&mut self, clock: &Clock) -> Option<Call<'a>> {
+        self.event = self.event.checked_add(clock.events)?;
+        Some(Call {
+            entry: Entry {
+                event: self.event,
+                number: clock.number as u32,
+                ranges: 1,
+                ..Entry::default()
+            },
+            ranges: &[],
+            clock: Some((clock.address, clock.stored())),
+        })
     }
 }
 
 impl<'a> Call<'a> {
     /// What the kernel wrote where.
-    pub fn ranges(&self) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut at = 0;
         let bytes = self.ranges;
-        core::iter::from_fn(move || {
+        let others = core::iter::from_fn(move || {
             let (range, next) = range_at(bytes, at)?;
             at = next;
             Some(range)
-        })
+        });
+        let clock = self.clock.as_ref().map(|(address, stored)| (*address, &stored[..]));
+        clock.into_iter().chain(others)
     }
 }
 
@@ -478,6 +583,41 @@ mod tests {
         #[test]
         fn nonsense_is_refused_in_peace(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = read(&file_of(0, &bytes, 0), 0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn clocks_are_read(address in 0u64..1 << 48, seconds in 0u64..1 << 34, fraction in 0u64..1 << 30, bit in 0usize..128) {
+            let clock = |events, number| Clock { number, events, address, seconds, fraction };
+            let clocks = [clock(3, ClockNumber::ClockGettime), clock(0, ClockNumber::Gettimeofday)];
+            let words: Vec<u64> = clocks.iter().filter_map(Clock::encode).flatten().collect();
+            let mut stream: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let read = read(&file_of(1, &stream, 0), 1);
+            let stored = || vec![(address, [seconds.to_le_bytes(), fraction.to_le_bytes()].concat())];
+            prop_assert_eq!(read, Ok(vec![(3, 228, 0, stored()), (3, 96, 0, stored())]));
+            stream[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(Reader::new(&stream).next_call().is_err());
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_for_the_short_form_has_none() {
+        let small = Clock {
+            number: ClockNumber::ClockGettime,
+            events: 15,
+            address: 1,
+            seconds: 1,
+            fraction: 1,
+        };
+        assert!(small.encode().is_some());
+        for large in [
+            Clock { events: 16, ..small },
+            Clock { address: 1 << 48, ..small },
+            Clock { seconds: 1 << 34, ..small },
+            Clock { fraction: 1 << 30, ..small },
+        ] {
+            assert_eq!(large.encode(), None);
         }
     }
 

@@ -11,6 +11,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs;
 use log_format::inputs::Call;
+use log_format::inputs::Clock;
 use log_format::inputs::Entry;
 use log_format::inputs::Lengths;
 use log_format::inputs::RangeHash;
@@ -92,6 +93,12 @@ impl InputWriter {
             log::stop(why, errno);
         }
         written.is_ok()
+    }
+
+    /// Appends a clock in its short form. False: it must be appended as any other call, or not at all.
+    #[inline]
+    pub fn append_clock(&mut self, event: u64, clock: Clock) -> bool {
+        !log::is_stopped() && self.stream.append_clock(event, clock)
     }
 
     /// The last call, which had no ranges, has ended in another way than expected.

@@ -24,6 +24,8 @@ use core::ffi::c_long;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use inputs::Range;
+use log_format::inputs::Clock;
+use log_format::inputs::ClockNumber;
 use log_format::inputs::Entry;
 use log_format::inputs::RangeHash;
 use run_model::Kind;
@@ -89,7 +91,15 @@ pub fn unrecorded<R>(action: impl FnOnce() -> R) -> R {
 pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
     match (control::mode(), Local::current()) {
         (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
-            local.record_call(number, arguments, real)
+            if control::observes_memory() {
+                return local.record_call(number, arguments, real);
+            }
+            let result = real(arguments);
+            if !local.record_clock(number, &arguments, result) {
+                // It has been done; the rest is as for any other call.
+                return local.record_call(number, arguments, |_| result);
+            }
+            result
         }
         (Mode::Replay, Some(local)) if !local.calls_pass && is_installed() => local.answer(number, arguments),
         _ => real(arguments),
@@ -158,7 +168,10 @@ impl Local {
         }
         let writes = table::written(number, &arguments).unwrap_or(&[]);
         let lengths = lengths_before(writes, &arguments);
-        let own = self.with_own_memory(writes, &arguments, &lengths);
+        let own = match self.inside_event || !control::observes_memory() {
+            true => arguments,
+            false => self.with_own_memory(writes, &arguments, &lengths),
+        };
         // Nobody takes memory from a thread while memory is not observed.
         let result = match control::observes_memory() && table::blocks(number) {
             true => self.blocking(|| real(own)),
@@ -185,6 +198,33 @@ impl Local {
         result
     }
 
+    /// The short way of recording a clock that was read, if there is one for it.
+    #[inline]
+    fn record_clock(&mut self, number: c_long, arguments: &[usize; 6], result: isize) -> bool {
+        let (number, address) = match number {
+            libc::SYS_clock_gettime => (ClockNumber::ClockGettime, arguments[1]),
+            libc::SYS_gettimeofday if arguments[1] == 0 => (ClockNumber::Gettimeofday, arguments[0]),
+            _ => return false,
+        };
+        if result != 0 || address == 0 {
+            return false;
+        }
+        // SAFETY: the clock has just stored two words there.
+        let [seconds, fraction] = unsafe { (address as *const [u64; 2]).read_unaligned() };
+        let clock = Clock {
+            number,
+            events: 0,
+            address: address as u64,
+            seconds,
+            fraction,
+        };
+        let recorded = self.inputs.append_clock(self.event(), clock);
+        if recorded && !self.inside_event {
+            self.complete();
+        }
+        recorded
+    }
+
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
     /// kernel still finishes its call, but comes back no more.
     fn record_output(&mut self, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
@@ -204,11 +244,7 @@ impl Local {
 
     /// The arguments of a call with memory of ours in the place of what it writes: the program's memory is then written
     /// by the access protocol, at a moment that other threads agree on.
-    #[inline]
     fn with_own_memory(&mut self, writes: &[Written], arguments: &[usize; 6], lengths: &[u32; 6]) -> [usize; 6] {
-        if self.inside_event || !control::observes_memory() {
-            return *arguments;
-        }
         let mut own = *arguments;
         let room = |size: Size| match size {
             Size::Fixed(bytes) => Some((bytes as usize, true)),

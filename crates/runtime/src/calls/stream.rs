@@ -8,6 +8,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use log_format::inputs;
+use log_format::inputs::Clock;
 use log_format::inputs::DESK_AT;
 use log_format::inputs::DESK_BYTES;
 use log_format::inputs::ENTRY_BYTES;
@@ -31,6 +32,8 @@ pub struct Stream {
     room: usize,
     used: usize,
     shelved: u64,
+    /// The event of the last entry.
+    event: u64,
 }
 
 impl Stream {
@@ -41,7 +44,28 @@ impl Stream {
             room: 0,
             used: 0,
             shelved: 0,
+            event: 0,
         }
+    }
+
+    /// Appends a clock in its short form, if it has one and there is room on the desk. `event` takes the place of the number
+    /// of events.
+    #[inline]
+    pub fn append_clock(&mut self, event: u64, clock: Clock) -> bool {
+        let clock = Clock {
+            events: event - self.event,
+            ..clock
+        };
+        let words = match clock.encode() {
+            Some(words) if self.used + Clock::BYTES <= self.room => words,
+            _ => return false,
+        };
+        // SAFETY: there is room on the desk, whose entries are 8-aligned.
+        unsafe { Place(self.desk() + self.used).put_words(&words) };
+        self.used += Clock::BYTES;
+        self.event = event;
+        self.publish(inputs::LENGTH_OFFSET, self.shelved + self.used as u64);
+        true
     }
 
     /// Appends an entry, hash and all.
@@ -66,6 +90,7 @@ impl Stream {
             }
             self.used += ENTRY_BYTES + data;
         }
+        self.event = entry.event;
         self.publish(inputs::LENGTH_OFFSET, self.shelved + self.used as u64);
         Ok(())
     }
