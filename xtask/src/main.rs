@@ -30,7 +30,9 @@ usage: cargo xtask <command>
         --repetitions N   runs of each variant, interleaved (default 5)
         --no-write        print the table, leave docs/benchmarks.md alone
   bench inputs [OPTION] what recording at scope inputs costs programs as Debian ships them
-        --programs A,B, --repetitions N, --no-write: likewise";
+        --programs A,B    only these (then docs/benchmarks.md is left alone)
+        --repetitions N   turns of each, native and recorded (default 40)
+        --no-write        print the table, leave docs/benchmarks.md alone";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();

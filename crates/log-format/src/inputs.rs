@@ -268,7 +268,10 @@ impl core::fmt::Display for Damage {
             Damage::NoHeader => write!(f, "it ends inside its header"),
             Damage::Magic => write!(f, "it is no file of inputs"),
             Damage::OtherVersion { found } => {
-                write!(f, "it has version {found} of the format, and this refrain knows {VERSION}")
+                write!(
+                    f,
+                    "it has version {found} of the format, and this refrain knows {VERSION}"
+                )
             }
             Damage::Thread { found } => write!(f, "it belongs to thread {found}"),
             Damage::Length { expected, found } => write!(f, "{expected} bytes expected, {found} found"),
@@ -613,9 +616,18 @@ mod tests {
         assert!(small.encode().is_some());
         for large in [
             Clock { events: 16, ..small },
-            Clock { address: 1 << 48, ..small },
-            Clock { seconds: 1 << 34, ..small },
-            Clock { fraction: 1 << 30, ..small },
+            Clock {
+                address: 1 << 48,
+                ..small
+            },
+            Clock {
+                seconds: 1 << 34,
+                ..small
+            },
+            Clock {
+                fraction: 1 << 30,
+                ..small
+            },
         ] {
             assert_eq!(large.encode(), None);
         }
@@ -626,11 +638,6 @@ mod tests {
         let mut file = write(0, &vec![(1, 0, 5, vec![(0x1000, b"hello".to_vec())])]);
         let at = file.len() - 6;
         file[at] ^= 1;
-        assert_eq!(
-            read(&file, 0),
-            Err(Damage::Hash {
-                offset: 0
-            })
-        );
+        assert_eq!(read(&file, 0), Err(Damage::Hash { offset: 0 }));
     }
 }

@@ -124,7 +124,14 @@ pub fn write_at(file: i32, parts: [&[u8]; 2], mut offset: u64) -> Result<(), i32
         let got = unsafe {
             syscall(
                 libc::SYS_pwritev,
-                [file as usize, parts.as_ptr() as usize, parts.len(), offset as usize, 0, 0],
+                [
+                    file as usize,
+                    parts.as_ptr() as usize,
+                    parts.len(),
+                    offset as usize,
+                    0,
+                    0,
+                ],
             )
         };
         let mut written = match got {

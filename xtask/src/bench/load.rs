@@ -13,6 +13,12 @@ const VALUE_BYTES: usize = 100;
 /// One request in so many is a set.
 const SET_EVERY: u64 = 10;
 
+#[derive(Clone, Copy)]
+pub enum Requests {
+    StoreAll,
+    Random(u64),
+}
+
 /// A port that nobody uses at the moment.
 pub fn free_port() -> Result<u16, Failure> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
@@ -31,8 +37,8 @@ pub fn wait_for(port: u16) -> Result<(), Failure> {
     )))
 }
 
-/// Stores all keys, then asks for them at random, with some sets in between.
-pub fn memcached(port: u16, connections: usize, requests: u64) -> Result<(), Failure> {
+/// Asks for keys at random, with some sets in between; or stores them all.
+pub fn memcached(port: u16, connections: usize, requests: Requests) -> Result<(), Failure> {
     let mut streams = Vec::new();
     for _ in 0..connections {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -40,8 +46,11 @@ pub fn memcached(port: u16, connections: usize, requests: u64) -> Result<(), Fai
         streams.push(stream);
     }
     let mut state = 1u64;
-    let mut request = 0;
-    while request < KEYS + requests {
+    let (mut request, count) = match requests {
+        Requests::StoreAll => (0, KEYS),
+        Requests::Random(count) => (KEYS, KEYS + count),
+    };
+    while request < count {
         for stream in &mut streams {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let random = state >> 33;

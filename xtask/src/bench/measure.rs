@@ -72,6 +72,10 @@ impl Started {
         Ok(Started { child, since, name })
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Asks it to end. `refrain record` passes that on to its program.
     pub fn terminate(&self) {
         // SAFETY: our own child, not yet waited for.
@@ -86,6 +90,29 @@ impl Started {
             None => Ok(sample),
         }
     }
+}
+
+/// Processor time that the threads of a running process have had, those that ended excepted.
+pub fn cpu_of(process: u32) -> Result<f64, Failure> {
+    let mut nanoseconds = 0u64;
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        // "time on a processor, time waiting for one, slices"; nothing if the thread has just ended.
+        let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        nanoseconds += text.split(' ').next().and_then(|time| time.parse().ok()).unwrap_or(0);
+    }
+    Ok(nanoseconds as f64 / 1e9)
+}
+
+/// The one child of a process that has one.
+pub fn only_child(process: u32) -> Result<u32, Failure> {
+    let mut children = String::new();
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        children.push_str(&fs::read_to_string(task?.path().join("children"))?);
+    }
+    let children = children.trim();
+    children
+        .parse()
+        .map_err(|_| Failure::new(format!("expected one child of process {process}, found '{children}'")))
 }
 
 /// Puts this process on one processor, or on "all".

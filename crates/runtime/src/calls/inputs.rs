@@ -187,10 +187,11 @@ impl InputReader {
         core::mem::replace(&mut self.head, following)
     }
 
-    /// The event at which a signal is to be delivered, if that comes before the next call.
+    /// The event at which a signal is to be delivered, if that comes before the next call; and after how many calls that
+    /// were not logged.
     #[inline]
-    pub fn next_signal(&self) -> Option<u64> {
+    pub fn next_signal(&self) -> Option<(u64, u32)> {
         let head = self.head.as_ref()?;
-        (head.entry.number >= signals::FIRST).then_some(head.entry.event)
+        (head.entry.number >= signals::FIRST).then_some((head.entry.event, head.entry.check))
     }
 }

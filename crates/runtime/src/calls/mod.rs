@@ -129,7 +129,10 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     let is_replay = control::mode() == Mode::Replay;
     let result = match treatment {
         Treatment::Yield if is_replay => 0,
-        Treatment::Real | Treatment::Yield | Treatment::End => real(arguments),
+        Treatment::Real | Treatment::Yield | Treatment::End => {
+            local.real_calls += 1;
+            real(arguments)
+        }
         // SAFETY: the caller's promise.
         Treatment::SignalAction => unsafe { signals::set_action(arguments) },
         Treatment::Refused => -libc::ENOSYS as isize,
@@ -166,14 +169,15 @@ impl Local {
         if number == libc::SYS_write && descriptors::shown(arguments[0]).is_some() {
             return self.record_output(arguments, real);
         }
+        let memory = control::observes_memory();
         let writes = table::written(number, &arguments).unwrap_or(&[]);
         let lengths = lengths_before(writes, &arguments);
-        let own = match self.inside_event || !control::observes_memory() {
+        let own = match self.inside_event || !memory {
             true => arguments,
             false => self.with_own_memory(writes, &arguments, &lengths),
         };
         // Nobody takes memory from a thread while memory is not observed.
-        let result = match control::observes_memory() && table::blocks(number) {
+        let result = match memory && table::blocks(number) {
             true => self.blocking(|| real(own)),
             false => real(own),
         };
@@ -189,7 +193,7 @@ impl Local {
         if !self.inside_event {
             self.complete();
             // New memory is nobody else's yet, and may be read-only.
-            if control::observes_memory() && number != libc::SYS_mmap {
+            if memory && number != libc::SYS_mmap {
                 for range in ranges.all() {
                     self.take_in(range.address as u64, range.from as *const u8, range.bytes);
                 }
@@ -548,7 +552,7 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
 /// says it itself.
 #[inline]
 fn stamp(number: c_long) -> u64 {
-    if !control::inputs_only() || table::is_clock(number) || control::header().threads.load(Relaxed) == 1 {
+    if !control::inputs_only() || table::is_clock(number) || !control::is_threaded() {
         return 0;
     }
     // SAFETY: an instruction that reads a counter.

@@ -130,7 +130,7 @@ impl Stream {
     fn shelve(&mut self, more: &[u8]) -> Result<(), Refusal> {
         let bytes = (self.used + more.len()) as u64;
         count(bytes)?;
-        let file = self.open()?;
+        let file = self.open(0)?;
         // SAFETY: the desk is mapped, and has that many bytes.
         let desk = unsafe { core::slice::from_raw_parts(self.desk() as *const u8, self.used) };
         let written = sys::write_at(file, [desk, more], SHELF_AT as u64 + self.shelved);
@@ -155,7 +155,7 @@ impl Stream {
         if before.is_empty() {
             return;
         }
-        if let Ok(file) = self.open() {
+        if let Ok(file) = self.open(0) {
             let at = SHELF_AT as u64 + self.shelved - before.len() as u64;
             // If it cannot be written, the entry's hash says that it is damaged.
             _ = sys::write_at(file, [before, &[]], at);
@@ -177,17 +177,17 @@ impl Stream {
         field.store(word, Release);
     }
 
-    fn open(&self) -> Result<i32, Refusal> {
+    fn open(&self, more_flags: i32) -> Result<i32, Refusal> {
         let (name, length) = log_format::file_name(ThreadIndex(self.thread), EXTENSION);
         let mut buffer = [0; 4352];
         let path = control::path_in_run(&name[..length], &mut buffer);
-        sys::open(path, libc::O_RDWR | libc::O_CREAT).map_err(|errno| (truncated::LOG_FILE, errno))
+        sys::open(path, libc::O_RDWR | more_flags).map_err(|errno| (truncated::LOG_FILE, errno))
     }
 
     /// Creates the file and maps its header and its desk.
     fn begin(&mut self) -> Result<(), Refusal> {
         count(0)?;
-        let file = self.open()?;
+        let file = self.open(libc::O_CREAT)?;
         // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
         sys::write_all(file, &inputs::header(ThreadIndex(self.thread)));
         // Allocated before it is touched, so a full disk is an error we see and not a SIGBUS.
