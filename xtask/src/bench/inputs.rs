@@ -257,7 +257,13 @@ fn compress(subject: &Subject, folder: &Path, file: &Path, turns: usize) -> Resu
     let once = |run: Option<&Path>| -> Result<Sample, Failure> {
         let command = match subject.name {
             // It writes beside its input.
-            "pigz" => on(BOTH_CPUS, "pigz", run, &["-k", "-f", "-p", "2"], &[file.clone()]),
+            "pigz" => on(
+                BOTH_CPUS,
+                "pigz",
+                run,
+                &["-k", "-f", "-p", "2"],
+                std::slice::from_ref(&file),
+            ),
             _ => on(
                 BOTH_CPUS,
                 "zstd",
