@@ -221,6 +221,9 @@ pub struct DumpArguments {
     /// At most N records of each thread
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
+    /// The inputs instead of the records: system calls and signals, with their results
+    #[arg(long)]
+    pub inputs: bool,
     /// Print one JSON object per record and line
     #[arg(long)]
     pub json: bool,

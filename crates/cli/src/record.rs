@@ -165,7 +165,7 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     let name = spelling(run, store);
     if campaign.recording.scope == Scope::Inputs && ending.threads > 1 {
         say(format_args!(
-            "the order of its threads is not recorded at scope inputs, so it cannot be replayed; see it with: refrain dump {name}"
+            "the order of its threads is not recorded at scope inputs, so it cannot be replayed; look at it with: refrain dump --inputs {name}"
         ));
     } else {
         say(format_args!("replay it with: refrain replay {name}"));

@@ -38,6 +38,8 @@ pub const DESK_BYTES: usize = 1 << 16;
 pub const SHELF_AT: usize = DESK_AT + DESK_BYTES;
 pub const ENTRY_BYTES: usize = 40;
 pub const RANGE_BYTES: usize = 16;
+/// Numbers from here on are signals: this, and the signal's number.
+pub const FIRST_SIGNAL: u32 = 0x1_0000;
 
 /// The header of an empty file of `thread`.
 pub fn header(thread: ThreadIndex) -> [u8; HEADER_BYTES] {

@@ -87,6 +87,10 @@ pub enum Error {
         file: PathBuf,
         damage: log_format::Corrupt,
     },
+    Inputs {
+        file: PathBuf,
+        damage: log_format::inputs::Damage,
+    },
     LogMissing {
         file: PathBuf,
         records: u64,
@@ -274,6 +278,7 @@ impl fmt::Display for Error {
                 )
             }
             Error::Log { file, damage } => write!(f, "cannot read {}: {damage}", file.display()),
+            Error::Inputs { file, damage } => write!(f, "cannot read {}: {damage}", file.display()),
             Error::LogMissing { file, records } => {
                 write!(
                     f,

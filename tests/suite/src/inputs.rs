@@ -86,7 +86,13 @@ fn cannot_be_replayed(sandbox: &Sandbox, program: &Path) -> Checked {
         let ended = sandbox.run(&sandbox.refrain([command, "run"]).within(LIMIT))?;
         ended.expect_refusal(&["scope inputs", "threads", "--scope sync or --scope memory"])?;
     }
-    for command in [&["info"][..], &["dump"], &["ls"], &["pack", "-o", "packed"]] {
+    for command in [
+        &["info"][..],
+        &["dump"],
+        &["dump", "--inputs"],
+        &["ls"],
+        &["pack", "-o", "packed"],
+    ] {
         let line = sandbox.refrain(command);
         let line = if command == ["ls"] { line } else { line.arg("run") };
         sandbox.run(&line.within(LIMIT))?.expect_status(0)?;

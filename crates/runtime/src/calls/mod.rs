@@ -88,14 +88,14 @@ pub fn unrecorded<R>(action: impl FnOnce() -> R) -> R {
 }
 
 /// Clocks that are read without entering the kernel: like the system call `number`.
-pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+pub fn clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
     match (control::mode(), Local::current()) {
         (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
             if control::observes_memory() {
                 return local.record_call(number, arguments, real);
             }
             let result = real(arguments);
-            if !local.record_clock(number, &arguments, result) {
+            if !local.record_clock(number, arguments, result) {
                 // It has been done; the rest is as for any other call.
                 return local.record_call(number, arguments, |_| result);
             }
@@ -110,16 +110,16 @@ pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]
 ///
 /// # Safety
 /// As the system call demands of its arguments.
-pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
+pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
     // SAFETY: the caller's promise.
-    let real = |arguments| unsafe { sys::syscall(number, arguments) };
+    let real = |arguments: &[usize; 6]| unsafe { sys::syscall(number, *arguments) };
     if control::mode() == Mode::Off {
         return real(arguments);
     }
     let Some(local) = Local::current() else {
         return real(arguments);
     };
-    let treatment = table::treatment(number, &arguments);
+    let treatment = table::look_up(number, arguments).treatment;
     if treatment == Treatment::End {
         ending::at_last_call();
     }
@@ -134,7 +134,7 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
             real(arguments)
         }
         // SAFETY: the caller's promise.
-        Treatment::SignalAction => unsafe { signals::set_action(arguments) },
+        Treatment::SignalAction => unsafe { signals::set_action(*arguments) },
         Treatment::Refused => -libc::ENOSYS as isize,
         Treatment::Logged | Treatment::Unknown => {
             if treatment == Treatment::Unknown {
@@ -158,11 +158,16 @@ fn note_unknown(number: c_long) {
 }
 
 impl Local {
-    fn record_call(&mut self, number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
-        self.declare_outgoing(number, &arguments);
-        if is_to_self(number, &arguments) {
+    fn record_call(
+        &mut self,
+        number: c_long,
+        arguments: &[usize; 6],
+        real: impl FnOnce(&[usize; 6]) -> isize,
+    ) -> isize {
+        self.declare_outgoing(number, arguments);
+        if is_to_self(number, arguments) {
             // It may be the end of this thread, so it is logged before it happens.
-            self.log_call(number, 0, check(number, &arguments, 0), &[]);
+            self.log_call(number, 0, check(number, arguments, 0), &[]);
             self.complete();
             return real(arguments);
         }
@@ -170,11 +175,14 @@ impl Local {
             return self.record_output(arguments, real);
         }
         let memory = control::observes_memory();
-        let writes = table::written(number, &arguments).unwrap_or(&[]);
-        let lengths = lengths_before(writes, &arguments);
-        let own = match self.inside_event || !memory {
-            true => arguments,
-            false => self.with_own_memory(writes, &arguments, &lengths),
+        let writes = table::look_up(number, arguments).writes;
+        let lengths = lengths_before(writes, arguments);
+        let replaced;
+        let own = if self.inside_event || !memory {
+            arguments
+        } else {
+            replaced = self.with_own_memory(writes, arguments, &lengths);
+            &replaced
         };
         // Nobody takes memory from a thread while memory is not observed.
         let result = match memory && table::blocks(number) {
@@ -184,12 +192,12 @@ impl Local {
         let mut ranges = Ranges::new();
         if result >= 0 {
             match number {
-                libc::SYS_mmap => collect_mapping(&arguments, result, &mut ranges),
-                _ => collect(writes, &arguments, &own, result, &lengths, &mut ranges),
+                libc::SYS_mmap => collect_mapping(arguments, result, &mut ranges),
+                _ => collect(writes, arguments, own, result, &lengths, &mut ranges),
             }
-            descriptors::follow(number, &arguments, result);
+            descriptors::follow(number, arguments, result);
         }
-        self.log_call(number, result, check(number, &arguments, result), ranges.all());
+        self.log_call(number, result, check(number, arguments, result), ranges.all());
         if !self.inside_event {
             self.complete();
             // New memory is nobody else's yet, and may be read-only.
@@ -231,9 +239,9 @@ impl Local {
 
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
     /// kernel still finishes its call, but comes back no more.
-    fn record_output(&mut self, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+    fn record_output(&mut self, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
-        let check = check(number, &arguments, expected);
+        let check = check(number, arguments, expected);
         self.log_call(number, expected, check, &[]);
         let result = self.blocking(|| real(arguments));
         if result != expected {
@@ -304,8 +312,8 @@ impl Local {
     }
 
     /// Replay: the recorded call must be this one; its answer is given, and nothing is done.
-    fn answer(&mut self, number: c_long, arguments: [usize; 6]) -> isize {
-        self.declare_outgoing(number, &arguments);
+    fn answer(&mut self, number: c_long, arguments: &[usize; 6]) -> isize {
+        self.declare_outgoing(number, arguments);
         let doing = Doing {
             kind: Kind::Sync,
             op: Op::Call,
@@ -320,13 +328,13 @@ impl Local {
             self.diverge(divergence::CALL, doing, entry.number, entry.event, 0);
         }
         let result = entry.result as isize;
-        let given = check(number, &arguments, result);
+        let given = check(number, arguments, result);
         if entry.check != given && entry.check != 0 {
             self.diverge(divergence::VALUE, doing, 0, entry.check as u64, given as u64);
         }
         if result >= 0 {
-            show(number, &arguments, result);
-            descriptors::follow(number, &arguments, result);
+            show(number, arguments, result);
+            descriptors::follow(number, arguments, result);
         }
         if !self.inside_event {
             self.complete();
@@ -338,9 +346,9 @@ impl Local {
             }
         }
         match number {
-            libc::SYS_mmap if result > 0 => map_again(&arguments, result as u64, &call),
+            libc::SYS_mmap if result > 0 => map_again(arguments, result as u64, &call),
             libc::SYS_gettid => self.recorded_tid = result as usize,
-            _ if is_to_self(number, &arguments) => self.signal_self(number, arguments),
+            _ if is_to_self(number, arguments) => self.signal_self(number, *arguments),
             _ => {}
         }
         if self.recorded_inputs.next_signal().is_some() {

@@ -22,8 +22,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs::Entry;
 
 const SIGNALS: usize = 65;
-/// Entries of inputs with this number and above are signals.
-pub const FIRST: u32 = 0x1_0000;
+pub const FIRST: u32 = log_format::inputs::FIRST_SIGNAL;
 const INFO_BYTES: usize = size_of::<libc::siginfo_t>();
 const PENDING_MAX: usize = 16;
 const ALL: u64 = u64::MAX;
