@@ -189,8 +189,9 @@ impl fmt::Display for Error {
             Error::NotExecutable { path, why } => write!(f, "{} cannot be recorded: it {why}", path.display()),
             Error::Script { path, interpreter } => write!(
                 f,
-                "{} is a script for {interpreter}, and only programs built with refrain can be recorded; \
-                 put `refrain record --` in front of the program inside the script",
+                "{} is a script for {interpreter}, and only programs can be recorded: put `refrain record --` in front of the \
+                 program inside the script, or record its interpreter, with `refrain record --scope inputs -- {interpreter} {}`",
+                path.display(),
                 path.display()
             ),
             Error::StaticProgram { path } => write!(
