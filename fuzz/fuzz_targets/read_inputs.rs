@@ -2,12 +2,14 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use log_format::inputs::Reader;
+use log_format::inputs::stream_of;
 use run_model::ThreadIndex;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(mut reader) = Reader::open(bytes, ThreadIndex(0)) else {
+    let Ok(stream) = stream_of(bytes, ThreadIndex(0)) else {
         return;
     };
+    let mut reader = Reader::new(&stream);
     let mut event = 0;
     while let Ok(Some(call)) = reader.next_call() {
         assert!(call.entry.event >= event);

@@ -3,6 +3,8 @@
 //! Variants take turns inside every repetition, so that a slow minute of a shared machine hits all of them; medians of
 //! ratios are robust against the rest. Processor time is compared, because wall time on a busy machine is not ours;
 //! replay is compared by wall time, since waiting is what it does.
+pub mod inputs;
+mod load;
 mod measure;
 mod table;
 
@@ -82,7 +84,7 @@ pub fn record(arguments: &[&str]) -> Result<(), Failure> {
     println!("{table}");
     if options.write && options.guests.is_empty() {
         let command = format!("cargo xtask bench record --repetitions {}", options.repetitions);
-        table::write(&root().join("docs/benchmarks.md"), &command, &table)?;
+        table::write(&root().join("docs/benchmarks.md"), "record", &command, &table)?;
     }
     Ok(())
 }

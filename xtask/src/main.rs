@@ -28,6 +28,10 @@ usage: cargo xtask <command>
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 5)
+        --no-write        print the table, leave docs/benchmarks.md alone
+  bench inputs [OPTION] what recording at scope inputs costs programs as Debian ships them
+        --programs A,B    only these (then docs/benchmarks.md is left alone)
+        --repetitions N   turns of each, native and recorded (default 40)
         --no-write        print the table, leave docs/benchmarks.md alone";
 
 fn main() -> ExitCode {
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         ["fuzz"] => fuzz("20000"),
         ["fuzz", cases] => fuzz(cases),
         ["bench", "record", options @ ..] => bench::record(options),
+        ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

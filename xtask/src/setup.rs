@@ -20,8 +20,23 @@ const PACKAGES: [(&str, &str); 8] = [
 
 const BY_HAND: &str = "install these packages by hand (LLVM 22 is also at https://apt.llvm.org): ";
 
+/// What `bench inputs` measures.
+pub const MEASURED: [(&str, &str); 4] = [
+    ("memcached", "memcached"),
+    ("redis-server", "redis-benchmark"),
+    ("pigz", "pigz"),
+    ("zstd", "zstd"),
+];
+
+type Package = (&'static str, &'static str);
+
 pub fn setup() -> Result<(), Failure> {
-    let missing = missing();
+    install(&PACKAGES)
+}
+
+/// Installs those that are missing.
+pub fn install(packages: &[Package]) -> Result<(), Failure> {
+    let missing = missing(packages);
     if missing.is_empty() {
         return Ok(());
     }
@@ -40,7 +55,7 @@ pub fn setup() -> Result<(), Failure> {
         .args(&missing)
         .run()
         .map_err(by_hand)?;
-    match self::missing() {
+    match self::missing(packages) {
         still if still.is_empty() => Ok(()),
         still => Err(Failure::new(format!(
             "apt-get left these out; {BY_HAND}{}",
@@ -49,7 +64,7 @@ pub fn setup() -> Result<(), Failure> {
     }
 }
 
-fn missing() -> Vec<&'static str> {
+fn missing(packages: &[Package]) -> Vec<&'static str> {
     let has_dpkg = can_run("dpkg-query", "--version");
     let is_there = |package: &str, command: &str| {
         if has_dpkg {
@@ -58,7 +73,7 @@ fn missing() -> Vec<&'static str> {
             command.is_empty() || can_run(command, "--version")
         }
     };
-    PACKAGES
+    packages
         .iter()
         .filter(|(package, command)| !is_there(package, command))
         .map(|(package, _)| *package)

@@ -70,16 +70,18 @@ Examples:
   refrain record -- ./server --port 80
   refrain record --chaos=7 --timeout 10 ./stress       a hang becomes a kept run
   refrain record --until-failure=1000 --chaos ./test   at most 1000 runs; only the failing one is kept
+  refrain record --scope inputs -- sort names.txt      a program that was not built with refrain
   refrain record --keep on-failure -o crash ./test     the run directory is ./crash, if the program fails";
 
-/// Run a program built with refrain, and keep the run
+/// Run a program built with refrain (at scope inputs, any program), and keep the run
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_EXAMPLES)]
 pub struct RecordArguments {
     /// How schedules are recorded and recovered: light
     #[arg(long, default_value = "light", value_name = "METHOD")]
     pub method: String,
-    /// What is observed: memory (also plain accesses, needed if the program races), sync (locks and atomics)
+    /// What is observed: memory (also plain accesses, needed if the program races), sync (locks and atomics), inputs
+    /// (system calls and signals only: cheap, for any dynamically linked program; replays if it has one thread)
     #[arg(long, default_value = "memory", value_name = "SCOPE")]
     pub scope: String,
     /// Use DIR as the run directory; it must not exist yet
@@ -229,6 +231,9 @@ pub struct DumpArguments {
     /// At most N records of each thread
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
+    /// The inputs instead of the records: system calls and signals, with their results
+    #[arg(long)]
+    pub inputs: bool,
     /// Print one JSON object per record and line
     #[arg(long)]
     pub json: bool,

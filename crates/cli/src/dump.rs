@@ -5,8 +5,10 @@ use crate::arguments::DumpArguments;
 use crate::output::print;
 use crate::output::say;
 use log_format::Log;
+use replayer::Input;
 use replayer::Overview;
 use replayer::SiteBook;
+use replayer::What;
 use replayer::describe;
 use run_model::Record;
 use run_store::Store;
@@ -35,9 +37,15 @@ pub fn dump(arguments: &DumpArguments) -> Ended {
     let mut damages = Vec::new();
     print(|out| {
         for thread in (0..threads).filter(|thread| arguments.thread.is_none_or(|wanted| wanted == *thread)) {
+            if arguments.inputs {
+                let (inputs, damage) = replayer::load_inputs(&run, thread);
+                damages.extend(damage);
+                write_inputs(out, thread, &inputs, arguments)?;
+                continue;
+            }
             let (log, damage) = replayer::load_prefix(&run, thread);
             damages.extend(damage);
-            let shown = selected(&log.records, arguments);
+            let shown = selected(&log.records, arguments, |record| record.event);
             if arguments.json {
                 shown
                     .iter()
@@ -52,11 +60,11 @@ pub fn dump(arguments: &DumpArguments) -> Ended {
     Ok(if damages.is_empty() { 0 } else { 3 })
 }
 
-fn selected<'a>(records: &'a [Record], arguments: &DumpArguments) -> &'a [Record] {
+fn selected<'a, T>(records: &'a [T], arguments: &DumpArguments, event_of: impl Fn(&T) -> u64) -> &'a [T] {
     let mut shown = records;
     if let Some(event) = arguments.around {
-        let from = records.partition_point(|record| record.event < event);
-        let to = records.partition_point(|record| record.event <= event);
+        let from = records.partition_point(|record| event_of(record) < event);
+        let to = records.partition_point(|record| event_of(record) <= event);
         shown = &records[from.saturating_sub(AROUND)..to.saturating_add(AROUND).min(records.len())];
     }
     &shown[..shown.len().min(arguments.limit.unwrap_or(usize::MAX))]
@@ -74,6 +82,38 @@ fn write_thread(out: &mut dyn Write, log: &Log, events: u64, shown: &[Record], s
     }
     if shown.len() < log.records.len() {
         writeln!(out, "  … {} of {} records shown", shown.len(), log.records.len())?;
+    }
+    Ok(())
+}
+
+fn write_inputs(out: &mut dyn Write, thread: u32, inputs: &[Input], arguments: &DumpArguments) -> io::Result<()> {
+    let shown = selected(inputs, arguments, |input| input.event);
+    if arguments.json {
+        return shown.iter().try_for_each(|input| {
+            let (call, signal) = match input.what {
+                What::Call(number) => (Some(replayer::call_name(number)), None),
+                What::Signal(signal) => (None, Some(signal)),
+            };
+            let (event, result, bytes, time) = (input.event, input.result, input.bytes, input.time);
+            let line = json!({ "thread": thread, "event": event, "call": call, "signal": signal, "result": result,
+                               "bytes": bytes, "time": time });
+            writeln!(out, "{line}")
+        });
+    }
+    writeln!(out, "thread {thread}: {} inputs", inputs.len())?;
+    for input in shown {
+        write!(out, "  {:>10}  ", input.event)?;
+        match input.what {
+            What::Call(number) => write!(out, "{} = {}", replayer::call_name(number), input.result)?,
+            What::Signal(signal) => write!(out, "signal {signal}")?,
+        }
+        match input.bytes {
+            0 => writeln!(out)?,
+            bytes => writeln!(out, ", {bytes} bytes")?,
+        }
+    }
+    if shown.len() < inputs.len() {
+        writeln!(out, "  … {} of {} inputs shown", shown.len(), inputs.len())?;
     }
     Ok(())
 }

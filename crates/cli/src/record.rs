@@ -30,11 +30,6 @@ const OTHER_METHODS: [&str; 6] = ["leap", "stride", "oreo", "inputs", "coop", "d
 pub fn record(arguments: RecordArguments) -> Ended {
     check_method(&arguments.method)?;
     let scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
-    if scope == Scope::Inputs {
-        return Err(Failure::usage(
-            "--scope inputs is not in this version; choose sync or memory",
-        ));
-    }
     let campaign = Campaign {
         recording: Recording {
             command: arguments.command,
@@ -125,8 +120,12 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         .chaos_seed
         .map(|seed| format!(", chaos seed {seed}"))
         .unwrap_or_default();
+    let inputs = match ending.input_bytes {
+        0 => String::new(),
+        bytes => format!(", {} of inputs", size(bytes)),
+    };
     say(format_args!(
-        "recorded {}, {}, {} of log, {}{seed} in {}",
+        "recorded {}, {}, {} of log{inputs}, {}{seed} in {}",
         count(u64::from(ending.threads), "thread"),
         count(ending.events, "event"),
         size(ending.log_bytes),
@@ -179,7 +178,14 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "`refrain replay` without a name will not find it: {error}"
         ));
     }
-    say(format_args!("replay it with: refrain replay {}", spelling(run, store)));
+    let name = spelling(run, store);
+    if campaign.recording.scope == Scope::Inputs && ending.threads > 1 {
+        say(format_args!(
+            "the order of its threads is not recorded at scope inputs, so it cannot be replayed; look at it with: refrain dump --inputs {name}"
+        ));
+    } else {
+        say(format_args!("replay it with: refrain replay {name}"));
+    }
 }
 
 fn count_processes(processes: usize) -> String {

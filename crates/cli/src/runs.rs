@@ -268,6 +268,9 @@ fn write_info(
     )?;
     if let Some(ending) = &meta.ending {
         writeln!(out, "log         {}", size(ending.log_bytes))?;
+        if ending.input_bytes != 0 {
+            writeln!(out, "inputs      {}", size(ending.input_bytes))?;
+        }
         for (name, captured) in [("stdout", ending.stdout), ("stderr", ending.stderr)] {
             let rest = if captured.complete {
                 ""

@@ -31,6 +31,15 @@ pub enum Error {
     StaticProgram {
         path: PathBuf,
     },
+    /// The library that an unmodified program needs to be recorded.
+    NoRuntime {
+        path: PathBuf,
+    },
+    /// Recorded at scope inputs, with several threads.
+    OrderUnknown {
+        run: String,
+        threads: usize,
+    },
     NotInstrumented {
         path: PathBuf,
     },
@@ -81,6 +90,10 @@ pub enum Error {
     Log {
         file: PathBuf,
         damage: log_format::Corrupt,
+    },
+    Inputs {
+        file: PathBuf,
+        damage: log_format::inputs::Damage,
     },
     LogMissing {
         file: PathBuf,
@@ -140,6 +153,7 @@ impl Error {
             | Error::Script { .. }
             | Error::StaticProgram { .. }
             | Error::NotInstrumented { .. }
+            | Error::NoRuntime { .. }
             | Error::NeverAttached { .. }
             | Error::NoDebugger { .. }
             | Error::NotInDebugger
@@ -179,8 +193,9 @@ impl fmt::Display for Error {
             Error::NotExecutable { path, why } => write!(f, "{} cannot be recorded: it {why}", path.display()),
             Error::Script { path, interpreter } => write!(
                 f,
-                "{} is a script for {interpreter}, and only programs built with refrain can be recorded; \
-                 put `refrain record --` in front of the program inside the script",
+                "{} is a script for {interpreter}, and only programs can be recorded: put `refrain record --` in front of the \
+                 program inside the script, or record its interpreter, with `refrain record --scope inputs -- {interpreter} {}`",
+                path.display(),
                 path.display()
             ),
             Error::StaticProgram { path } => write!(
@@ -191,8 +206,20 @@ impl fmt::Display for Error {
             Error::NotInstrumented { path } => write!(
                 f,
                 "{} was not built with refrain cc or refrain c++, so its threads cannot be observed; \
-                 rebuild it with CC=\"refrain cc\" CXX=\"refrain c++\"",
+                 rebuild it with CC=\"refrain cc\" CXX=\"refrain c++\", or record it as it is with --scope inputs",
                 path.display()
+            ),
+            Error::NoRuntime { path } => write!(
+                f,
+                "a program that was not built with refrain is given {} when it starts, and there is no such file, or its path \
+                 has a space or a colon; keep it beside refrain",
+                path.display()
+            ),
+            Error::OrderUnknown { run, threads } => write!(
+                f,
+                "{run} was recorded at scope inputs and had {threads} threads: what came from outside is known, but not in \
+                 which order the threads ran, so it cannot be replayed; build the program with refrain cc and record it with \
+                 --scope sync or --scope memory"
             ),
             Error::NeverAttached { path } => write!(
                 f,
@@ -262,6 +289,7 @@ impl fmt::Display for Error {
                 )
             }
             Error::Log { file, damage } => write!(f, "cannot read {}: {damage}", file.display()),
+            Error::Inputs { file, damage } => write!(f, "cannot read {}: {damage}", file.display()),
             Error::LogMissing { file, records } => {
                 write!(
                     f,

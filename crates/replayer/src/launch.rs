@@ -21,6 +21,7 @@ use runtime_abi::CONTROL_VARIABLE;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::CString;
+use std::ffi::OsStr;
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -43,10 +44,21 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-/// The variables a recorded program gets: ours, and the one that says that the control file is there.
-pub fn recording_environment() -> Vec<(Text, Text)> {
+const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
+
+/// The variables a recorded program gets: ours, the one that says that the control file is there, and for a program that is
+/// not linked to the runtime, where that is. The runtime hides it from the program and its children.
+pub fn recording_environment(preload: Option<&Path>) -> Vec<(Text, Text)> {
     let mut variables: BTreeMap<_, _> = env::vars_os().collect();
     variables.insert(CONTROL_VARIABLE.into(), CONTROL_FD.to_string().into());
+    if let Some(library) = preload {
+        let mut list = library.as_os_str().to_owned();
+        if let Some(others) = variables.get(OsStr::new(PRELOAD_VARIABLE)).filter(|v| !v.is_empty()) {
+            list.push(":");
+            list.push(others);
+        }
+        variables.insert(PRELOAD_VARIABLE.into(), list);
+    }
     variables
         .into_iter()
         .map(|(name, value)| (name.into(), value.into()))

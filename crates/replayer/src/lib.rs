@@ -7,6 +7,7 @@
 //!
 //! Solving and judging are the core's (`constraint-solver`, `schedule-checker`); directories are `run-store`'s. All
 //! unsafe code is in `sys`. Nothing here prints: what is to be said comes back as values.
+mod call_names;
 mod call_sites;
 mod campaign;
 mod debug;
@@ -33,6 +34,7 @@ mod sys;
 mod trace;
 mod verify;
 
+pub use call_names::call_name;
 pub use campaign::Attempts;
 pub use campaign::Campaign;
 pub use campaign::Keep;
@@ -47,8 +49,11 @@ pub use error::Error;
 pub use error::Result;
 pub use explain::Explained;
 pub use explain::explain;
+pub use loaded::Input;
 pub use loaded::LoadedRun;
 pub use loaded::Overview;
+pub use loaded::What;
+pub use loaded::load_inputs;
 pub use loaded::load_prefix;
 pub use pack::pack;
 pub use plan::Statistics;

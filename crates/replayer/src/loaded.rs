@@ -101,14 +101,8 @@ impl Overview {
 impl LoadedRun {
     /// The events of a thread that were, or contained, system calls; as far as they can be read.
     pub fn call_events(&self, thread: u32) -> BTreeSet<u64> {
-        let file = fs::read(self.run.thread_inputs(thread)).unwrap_or_default();
-        let mut events = BTreeSet::new();
-        if let Ok(mut reader) = log_format::inputs::Reader::open(&file, ThreadIndex(thread)) {
-            while let Ok(Some(call)) = reader.next_call() {
-                events.insert(call.entry.event);
-            }
-        }
-        events
+        let (inputs, _) = load_inputs(&self.run, thread);
+        inputs.iter().map(|input| input.event).collect()
     }
 
     /// A run with all its processes; or the part of one of them alone, for looking at.
@@ -311,6 +305,63 @@ fn drop_unborn(logs: &mut Logs, first_threads: u32) {
     let created = newest.map_or(0, |newest| newest + 1).max(first_threads as usize);
     while logs.threads.len() > created && logs.threads.last().is_some_and(|log| log.events == 0) {
         logs.threads.pop();
+    }
+}
+
+/// What one system call, or one signal, brought in.
+#[derive(Clone, Debug)]
+pub struct Input {
+    pub event: u64,
+    pub what: What,
+    pub result: i64,
+    /// Bytes that were written into the program's memory.
+    pub bytes: u64,
+    /// The processor's time-stamp counter; 0: not taken.
+    pub time: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Call(u32),
+    Signal(u32),
+}
+
+/// As much of a thread's inputs as can be read, for looking at; the error says what is wrong with the rest.
+pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error>) {
+    let file = run.thread_inputs(thread);
+    let mut inputs = Vec::new();
+    let damaged = |file: &Path, damage| {
+        Some(Error::Inputs {
+            file: file.to_owned(),
+            damage,
+        })
+    };
+    let bytes = match fs::read(&file) {
+        Ok(bytes) => bytes,
+        // A thread that made no call has none.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return (inputs, None),
+        Err(e) => return (inputs, Some(run_store::Error::io("read", &file, e).into())),
+    };
+    let stream = match log_format::inputs::stream_of(&bytes, ThreadIndex(thread)) {
+        Ok(stream) => stream,
+        Err(damage) => return (inputs, damaged(&file, damage)),
+    };
+    let mut reader = log_format::inputs::Reader::new(&stream);
+    loop {
+        match reader.next_call() {
+            Ok(Some(call)) => inputs.push(Input {
+                event: call.entry.event,
+                what: match call.entry.number.checked_sub(log_format::inputs::FIRST_SIGNAL) {
+                    Some(signal) => What::Signal(signal),
+                    None => What::Call(call.entry.number),
+                },
+                result: call.entry.result,
+                bytes: call.ranges().map(|(_, bytes)| bytes.len() as u64).sum(),
+                time: call.entry.time,
+            }),
+            Ok(None) => return (inputs, None),
+            Err(damage) => return (inputs, damaged(&file, damage)),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use constraint_solver::Solution;
 use constraint_solver::Unsolvable;
 use run_model::Schedule;
 use run_model::ThreadIndex;
+use run_store::Scope;
 use run_store::write_whole;
 use runtime_abi::schedule_file;
 use serde::Deserialize;
@@ -162,6 +163,11 @@ pub fn solve(loaded: &LoadedRun) -> Result<Vec<Statistics>> {
 
 /// Solves and checks, without keeping anything.
 fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
+    let threads = loaded.logs.threads.len();
+    if loaded.meta.scope == Scope::Inputs && threads > 1 {
+        let run = loaded.run.name();
+        return Err(Error::OrderUnknown { run, threads });
+    }
     let started = Instant::now();
     let solved = constraint_solver::solve(&loaded.logs, Hints::Use);
     let Solution { schedule, stats } = solved.map_err(|why| unsolvable(loaded, &why))?;

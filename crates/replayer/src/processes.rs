@@ -2,6 +2,7 @@
 use crate::Error;
 use crate::Result;
 use crate::libraries;
+use crate::record::input_bytes;
 use run_store::Captured;
 use run_store::ControlFile;
 use run_store::Ended;
@@ -131,6 +132,7 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
             events: slots.iter().map(|slot| slot.count).sum(),
             records: slots.iter().map(|slot| slot.records).sum(),
             log_bytes: header.log_bytes,
+            input_bytes: input_bytes(&part, header.threads),
             stdout: Captured::default(),
             stderr: Captured::default(),
         });

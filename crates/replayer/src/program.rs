@@ -8,6 +8,7 @@ use object::elf;
 use object::elf::FileHeader64;
 use object::read::elf::Dyn;
 use object::read::elf::FileHeader;
+use run_store::Scope;
 use runtime_abi::RUNTIME_LIBRARY;
 use std::env;
 use std::ffi::OsStr;
@@ -18,13 +19,41 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// The absolute path of an executable that was built with `refrain cc` or `refrain c++`.
-pub fn find_instrumented(name: &OsStr) -> Result<PathBuf> {
+/// A program that can be recorded.
+pub struct Recordable {
+    /// Absolute.
+    pub path: PathBuf,
+    /// The runtime, if the program was not linked to it and has to be given it.
+    pub preload: Option<PathBuf>,
+}
+
+/// The executable of that name, if it was built with `refrain cc` or `refrain c++`, or if the scope asks no more of it than
+/// to be linked dynamically.
+pub fn find_recordable(name: &OsStr, scope: Scope) -> Result<Recordable> {
     let path = find(name)?;
     match needed_libraries(&path)? {
         Needed::Static => Err(Error::StaticProgram { path }),
-        Needed::Libraries(names) if names.iter().any(|n| n == RUNTIME_LIBRARY) => Ok(path),
+        Needed::Libraries(names) if names.iter().any(|n| n == RUNTIME_LIBRARY) => {
+            Ok(Recordable { path, preload: None })
+        }
+        Needed::Libraries(_) if scope == Scope::Inputs => Ok(Recordable {
+            path,
+            preload: Some(runtime_library()?),
+        }),
         Needed::Libraries(_) => Err(Error::NotInstrumented { path }),
+    }
+}
+
+/// The runtime, which lies beside this executable.
+fn runtime_library() -> Result<PathBuf> {
+    let missing = |path: PathBuf| Error::NoRuntime { path };
+    let executable = env::current_exe().map_err(|_| missing(RUNTIME_LIBRARY.into()))?;
+    let library = executable.with_file_name(RUNTIME_LIBRARY);
+    // The loader takes neither spaces nor colons in the list.
+    let can_be_listed = !library.to_string_lossy().contains([' ', ':']);
+    match library.is_file() && can_be_listed {
+        true => Ok(library),
+        false => Err(missing(library)),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::output::Capture;
 use crate::output::PassTo;
 use crate::processes;
 use crate::program;
+use crate::program::Recordable;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_store::Beginning;
@@ -69,7 +70,10 @@ pub enum Show {
 impl Recording {
     /// Finds the program and describes the run-to-be; the same for all attempts.
     pub fn describe(&self) -> Result<RunMeta> {
-        let executable = program::find_instrumented(&self.command[0])?;
+        let Recordable {
+            path: executable,
+            preload,
+        } = program::find_recordable(&self.command[0], self.scope)?;
         let (hash, bytes) = run_store::hash_file(&executable)?;
         let cwd = env::current_dir().map_err(|source| Error::NoDirectory { source })?;
         Ok(RunMeta {
@@ -78,7 +82,7 @@ impl Recording {
             abi_version: runtime_abi::ABI_VERSION,
             argv: self.command.iter().cloned().map(Into::into).collect(),
             cwd: cwd.into_os_string().into(),
-            env: recording_environment(),
+            env: recording_environment(preload.as_deref()),
             executable: FileIdentity {
                 path: executable.into_os_string().into(),
                 hash,
@@ -166,6 +170,7 @@ impl Recording {
             events: slots.iter().map(|slot| slot.count).sum(),
             records: slots.iter().map(|slot| slot.records).sum(),
             log_bytes: log_bytes(run, header.threads),
+            input_bytes: input_bytes(run, header.threads),
             stdout: out.captured(),
             stderr: err.captured(),
         });
@@ -258,11 +263,24 @@ impl Recording {
 /// The bytes of all logs up to their ends; files are allocated ahead, so their lengths say nothing.
 fn log_bytes(run: &RunDirectory, threads: u32) -> u64 {
     let log = |thread| {
-        let mut header = [0; log_format::HEADER_BYTES];
-        File::open(run.thread_log(thread)).ok()?.read_exact(&mut header).ok()?;
-        let tail = &header[log_format::TAIL_OFFSET..log_format::TAIL_OFFSET + 8];
-        let tail = log_format::Tail::unpack(u64::from_le_bytes(tail.try_into().ok()?));
-        Some(log_format::HEADER_BYTES as u64 + tail.bytes)
+        let tail = word_of_header(&run.thread_log(thread), log_format::TAIL_OFFSET)?;
+        Some(log_format::HEADER_BYTES as u64 + log_format::Tail::unpack(tail).bytes)
     };
     (0..threads).filter_map(log).sum()
+}
+
+/// The same for the inputs. A thread without any has no file.
+pub fn input_bytes(run: &RunDirectory, threads: u32) -> u64 {
+    use log_format::inputs;
+    let stream = |thread| {
+        let length = word_of_header(&run.thread_inputs(thread), inputs::LENGTH_OFFSET)?;
+        Some(inputs::HEADER_BYTES as u64 + length)
+    };
+    (0..threads).filter_map(stream).sum()
+}
+
+fn word_of_header(file: &Path, offset: usize) -> Option<u64> {
+    let mut header = [0; log_format::HEADER_BYTES];
+    File::open(file).ok()?.read_exact(&mut header).ok()?;
+    Some(u64::from_le_bytes(header[offset..offset + 8].try_into().ok()?))
 }

@@ -86,6 +86,9 @@ pub struct Ending {
     pub events: u64,
     pub records: u64,
     pub log_bytes: u64,
+    /// What system calls brought in.
+    #[serde(default)]
+    pub input_bytes: u64,
     pub stdout: Captured,
     pub stderr: Captured,
 }

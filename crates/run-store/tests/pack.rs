@@ -133,6 +133,7 @@ fn ending() -> Ending {
         events: 1,
         records: 1,
         log_bytes: 1,
+        input_bytes: 0,
         stdout: captured,
         stderr: captured,
     }

@@ -77,6 +77,7 @@ fn ending(outcome: Outcome) -> Ending {
         events: 100,
         records: 10,
         log_bytes: 64,
+        input_bytes: 0,
         stdout: Captured {
             bytes: 3,
             complete: true,

@@ -26,9 +26,30 @@ pub enum Mode {
     Replay,
 }
 
-static MODE: AtomicU32 = AtomicU32::new(0);
-/// Threads and locks are observed.
-static SYNC: AtomicBool = AtomicBool::new(false);
+/// What every call of ours looks at, in one line of the cache: after a system call, little of ours is left in there.
+#[repr(align(64))]
+struct Switches {
+    mode: AtomicU32,
+    /// Threads and locks are observed.
+    sync: AtomicBool,
+    /// Plain accesses are observed, as compiled code has it in `__refrain_memory`.
+    memory: AtomicBool,
+    /// Nothing is observed but what comes from outside, and which threads there are.
+    inputs_only: AtomicBool,
+    /// A log could not grow, or may not: no thread logs any more.
+    stopped: AtomicBool,
+    /// There has been a second thread.
+    threaded: AtomicBool,
+}
+
+static SWITCHES: Switches = Switches {
+    mode: AtomicU32::new(0),
+    sync: AtomicBool::new(false),
+    memory: AtomicBool::new(false),
+    inputs_only: AtomicBool::new(false),
+    stopped: AtomicBool::new(false),
+    threaded: AtomicBool::new(false),
+};
 
 /// Read by compiled code at every function's entry: are plain accesses observed?
 #[unsafe(no_mangle)]
@@ -37,7 +58,7 @@ pub static __refrain_memory: AtomicI32 = AtomicI32::new(0);
 #[inline]
 pub fn mode() -> Mode {
     // Relaxed: written once, before there is a second thread (and in the child of a fork, which has one).
-    match MODE.load(Relaxed) {
+    match SWITCHES.mode.load(Relaxed) {
         mode::RECORD => Mode::Record,
         mode::REPLAY => Mode::Replay,
         _ => Mode::Off,
@@ -46,12 +67,34 @@ pub fn mode() -> Mode {
 
 #[inline]
 pub fn observes_sync() -> bool {
-    SYNC.load(Relaxed)
+    SWITCHES.sync.load(Relaxed)
+}
+
+/// Scope `inputs`: the program's memory, locks and heap are left alone.
+#[inline]
+pub fn inputs_only() -> bool {
+    SWITCHES.inputs_only.load(Relaxed)
+}
+
+#[inline]
+pub fn is_stopped() -> bool {
+    SWITCHES.stopped.load(Relaxed)
+}
+
+/// No thread logs any more.
+pub fn stop() {
+    SWITCHES.stopped.store(true, Relaxed);
+}
+
+/// Are there several threads, or were there?
+#[inline]
+pub fn is_threaded() -> bool {
+    SWITCHES.threaded.load(Relaxed)
 }
 
 #[inline]
 pub fn observes_memory() -> bool {
-    __refrain_memory.load(Relaxed) != 0
+    SWITCHES.memory.load(Relaxed)
 }
 
 #[inline]
@@ -119,8 +162,9 @@ pub fn attach() -> Mode {
         return Mode::Off;
     }
     let header = header();
-    MODE.store(header.mode, Relaxed);
-    SYNC.store(header.scope >= scope::SYNC, Relaxed);
+    SWITCHES.mode.store(header.mode, Relaxed);
+    SWITCHES.sync.store(header.scope >= scope::SYNC, Relaxed);
+    SWITCHES.inputs_only.store(header.scope < scope::SYNC, Relaxed);
     mode()
 }
 
@@ -128,15 +172,20 @@ pub fn attach() -> Mode {
 pub fn observe() {
     // Release: pairs with nothing in this process; the tool looks at it.
     header().attached.store(1, Release);
-    __refrain_memory.store((header().scope >= scope::MEMORY) as i32, Relaxed);
+    observe_memory(header().scope >= scope::MEMORY);
+}
+
+fn observe_memory(observed: bool) {
+    SWITCHES.memory.store(observed, Relaxed);
+    __refrain_memory.store(observed as i32, Relaxed);
 }
 
 /// The child of a fork that is not recorded: everything passes through from here on.
 pub fn detach() {
     root().forked.store(1, Release);
-    MODE.store(0, Relaxed);
-    SYNC.store(false, Relaxed);
-    __refrain_memory.store(0, Relaxed);
+    SWITCHES.mode.store(0, Relaxed);
+    SWITCHES.sync.store(false, Relaxed);
+    observe_memory(false);
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the
     // child's own from now on. If that fails, there is nothing left to go on with.
     if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, -1, 0, true) {
@@ -146,7 +195,11 @@ pub fn detach() {
 
 /// The next thread index.
 pub fn new_thread() -> u32 {
-    header().threads.fetch_add(1, Relaxed)
+    let index = header().threads.fetch_add(1, Relaxed);
+    if index > 0 {
+        SWITCHES.threaded.store(true, Relaxed);
+    }
+    index
 }
 
 pub fn has_diverged() -> bool {

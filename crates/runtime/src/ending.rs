@@ -94,10 +94,11 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
         control::header().ended.store(ended::BY_SIGNAL + signal as u32, Release);
         debugger::before_death();
     }
-    // SAFETY: restores the default action. A fault happens again when we return; others are raised again.
+    // SAFETY: restores the default action. A fault happens again when we return; a signal that was sent is sent again.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
-        if signal == libc::SIGABRT || signal == libc::SIGTRAP {
+        let was_sent = (*info).si_code <= 0;
+        if was_sent || signal == libc::SIGTRAP {
             libc::raise(signal);
         }
     }

@@ -26,6 +26,16 @@ pub fn observed() -> Option<&'static mut Local> {
     }
 }
 
+/// The calling thread, if what it does is recorded at all: at every scope.
+#[inline]
+pub fn recorded() -> Option<&'static mut Local> {
+    if control::mode() == Mode::Off {
+        None
+    } else {
+        Local::current()
+    }
+}
+
 /// The ghost word of an object: like a cell word, in another shadow.
 fn word(object: u64) -> &'static AtomicU64 {
     cell_word(object ^ (CELL_XOR ^ GHOST_XOR))

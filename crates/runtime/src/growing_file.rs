@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 const FIRST_WINDOW: u64 = 1 << 14;
 const LARGEST_WINDOW: u64 = 1 << 22;
 /// Bytes that can be asked for at once.
-pub const MOST_AT_ONCE: usize = 1 << 20;
+const MOST_AT_ONCE: usize = 1 << 20;
 /// Address space a file needs.
 pub const MAPPED_BYTES: u64 = PAGE + LARGEST_WINDOW;
 const _: () = assert!(MOST_AT_ONCE as u64 + PAGE <= LARGEST_WINDOW);
@@ -70,12 +70,6 @@ impl GrowingFile {
     #[inline]
     pub fn advance(&mut self, bytes: usize) {
         self.end += bytes as u64;
-    }
-
-    /// What was written up to `back` bytes before the end, if it is still mapped.
-    pub fn written(&self, back: usize) -> Option<*mut u8> {
-        let at = self.end.checked_sub(back as u64)?;
-        (self.is_created() && at >= self.window_start).then(|| (self.base + PAGE + (at - self.window_start)) as *mut u8)
     }
 
     /// Stores a word of the header, after everything written before: a reader sees the old one or the new one.

@@ -28,6 +28,7 @@ mod heap;
 mod interpose;
 mod local;
 mod log;
+mod preload;
 mod processes;
 mod real;
 mod replay;

@@ -79,17 +79,27 @@ global_asm!(
 );
 
 /// The private side of an observed thread. The shared side is its `ThreadSlot`.
+///
+/// In this order, because what every system call needs is together in two lines of the cache.
+#[repr(C, align(64))]
 pub struct Local {
     pub slot: &'static ThreadSlot,
     pub index: u32,
-    pub log: LogWriter,
-    /// What system calls bring in: where it is recorded, and where it was.
-    pub inputs: InputWriter,
-    pub recorded_inputs: InputReader,
-    /// Signals whose handlers have not run yet.
-    pub pending: Pending,
     /// System calls are none of the program's: they pass as they are.
     pub calls_pass: bool,
+    /// Inside a real call that is part of an event: what it allocates is no event of its own.
+    pub inside_event: bool,
+    /// A thread of a library that ends its threads when and how it likes (`interpose::callers`): its end is no event.
+    pub ends_unseen: bool,
+    /// Calls that were made and not logged: where between two events a signal came, at scope `inputs`.
+    pub real_calls: u64,
+    /// What system calls bring in: where it is recorded.
+    pub inputs: InputWriter,
+    /// Signals whose handlers have not run yet.
+    pub pending: Pending,
+    /// What system calls brought in.
+    pub recorded_inputs: InputReader,
+    pub log: LogWriter,
     /// Replay: this thread's id in the recording, if it has asked for it.
     pub recorded_tid: usize,
     pub cursor: Cursor,
@@ -105,8 +115,6 @@ pub struct Local {
     pub argument: *mut libc::c_void,
     /// The signals it begins with blocked, once it is observed.
     pub blocked: u64,
-    /// A thread of a library that ends its threads when and how it likes (`interpose::callers`): its end is no event.
-    pub ends_unseen: bool,
     /// The creator's point that the first event depends on.
     pub created: Point,
     /// The initialisation routine that `pthread_once` is to run, while it runs it.
@@ -123,8 +131,6 @@ pub struct Local {
     pub batch: Batch,
     pub move_time: MoveTime,
     pub loop_cells: LoopCells,
-    /// Inside a real call that is part of an event: what it allocates is no event of its own.
-    pub inside_event: bool,
     /// Replay: inside a real call that releases something. When it was recorded, its event was complete by then.
     pub releasing: bool,
 }
@@ -158,6 +164,7 @@ impl Local {
                 slot: control::slot(index),
                 index,
                 log: LogWriter::new(index),
+                real_calls: 0,
                 inputs: InputWriter::new(index),
                 recorded_inputs: InputReader::new(),
                 pending: Pending::new(),

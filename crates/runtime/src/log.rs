@@ -5,7 +5,6 @@
 use crate::control;
 use crate::growing_file;
 use crate::growing_file::GrowingFile;
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::Encoder;
 use log_format::MAX_RECORD_BYTES;
@@ -26,9 +25,6 @@ use runtime_abi::truncated;
 const LOGS: u64 = RUNTIME_REGION + 0x0040_0000_0000;
 const LOG_SPACING: u64 = 1 << 26;
 const _: () = assert!(growing_file::MAPPED_BYTES <= LOG_SPACING);
-
-/// Set once a log could not grow: every thread stops logging.
-static STOPPED: AtomicBool = AtomicBool::new(false);
 
 pub struct LogWriter {
     thread: u32,
@@ -110,14 +106,15 @@ impl LogWriter {
     }
 }
 
+#[inline]
 pub fn is_stopped() -> bool {
-    STOPPED.load(Relaxed)
+    control::is_stopped()
 }
 
 /// Recording ends here, for all threads; the program goes on.
 pub fn stop(why: u32, errno: i32) {
     let header = control::header();
-    STOPPED.store(true, Relaxed);
+    control::stop();
     if header
         .truncated
         .compare_exchange(truncated::NO, why, Relaxed, Relaxed)

@@ -173,15 +173,14 @@ fn fill(file: i32, directory: &[u8], slots: &[ThreadSlot], with_call_sites: bool
     sys::set_length(file, CONTROL_BYTES as u64)?;
     // Room for a thousand threads, so that a full disk is an error here and not a signal later.
     sys::allocate(file, 0, HEADER_BYTES + 1024 * size_of::<ThreadSlot>())?;
-    sys::write_at(file, bytes_of(ROOT_CONTROL_ADDRESS, HEADER_BYTES), 0)?;
     let slots = bytes_of(slots.as_ptr() as u64, size_of_val(slots));
-    sys::write_at(file, slots, HEADER_BYTES as u64)?;
+    sys::write_at(file, [bytes_of(ROOT_CONTROL_ADDRESS, HEADER_BYTES), slots], 0)?;
     if with_call_sites {
         let at = CALL_SITES_OFFSET as u64;
         let sites = bytes_of(ROOT_CONTROL_ADDRESS + at, CONTROL_BYTES - CALL_SITES_OFFSET);
-        sys::write_at(file, sites, at)?;
+        sys::write_at(file, [sites, &[]], at)?;
     }
-    let field = |offset: usize, bytes: &[u8]| sys::write_at(file, bytes, offset as u64);
+    let field = |offset: usize, bytes: &[u8]| sys::write_at(file, [bytes, &[]], offset as u64);
     field(core::mem::offset_of!(ControlHeader, run_directory), directory)?;
     field(
         core::mem::offset_of!(ControlHeader, run_directory_bytes),
@@ -240,7 +239,7 @@ pub fn copy_to_run(from: &[u8], name: &[u8]) {
 }
 
 /// Is this call a fork: a new process with memory of its own?
-pub fn is_fork(number: c_long, arguments: &[usize; 6]) -> bool {
+pub const fn is_fork(number: c_long, arguments: &[usize; 6]) -> bool {
     number == libc::SYS_fork || number == libc::SYS_clone && arguments[0] as i32 & libc::CLONE_VM == 0
 }
 
@@ -375,7 +374,7 @@ impl Local {
         let result = with_open_door(real);
         header.ended.store(ended::NOT_SAID, Relaxed);
         self.slot.signal.store(0, Relaxed);
-        self.inputs.correct_last(self.event(), number as u32, 0, result as i64);
+        self.inputs.correct_last(self.input_entry(number, result, 0));
         self.complete();
         result
     }

@@ -255,7 +255,7 @@ impl Local {
     /// The fast path runs up to the next gate or signal, whichever comes first.
     pub fn arm_gate(&self) {
         self.cursor.arm(self.slot);
-        if let Some(signal) = self.recorded_inputs.next_signal() {
+        if let Some((signal, _)) = self.recorded_inputs.next_signal() {
             self.slot.gate.fetch_min(signal, Relaxed);
         }
     }
@@ -291,7 +291,7 @@ impl Local {
             .iter()
             .find(|gate| gate.event > event)
             .map_or(u64::MAX, |gate| gate.event);
-        let signal = self.recorded_inputs.next_signal().unwrap_or(u64::MAX);
+        let signal = self.recorded_inputs.next_signal().map_or(u64::MAX, |(event, _)| event);
         let stop = self.cursor.events.min(self.cursor.failure).min(signal);
         if last > beyond.min(stop) {
             return false;

@@ -4,6 +4,7 @@ use crate::control::Mode;
 use crate::ending;
 use crate::heap;
 use crate::local::Local;
+use crate::preload;
 use crate::processes;
 use crate::replay;
 use crate::sys;
@@ -32,6 +33,10 @@ pub fn ensure() {
     }
 }
 
+pub fn is_done() -> bool {
+    STATE.load(Acquire) == DONE
+}
+
 #[cold]
 fn start() {
     if STATE.compare_exchange(NEW, UNDER_WAY, Relaxed, Relaxed).is_err() {
@@ -53,11 +58,16 @@ static CONSTRUCTOR: extern "C" fn() = {
             if control::mode() == Mode::Record {
                 control::header().pid.store(sys::process_id(), Relaxed);
             }
-            load_unwinder();
+            preload::hide();
+            if !control::inputs_only() {
+                load_unwinder();
+            }
             crate::calls::install();
             ending::watch();
-            crate::interpose::find_foreign_callers();
-            crate::interpose::prepare_openmp();
+            if !control::inputs_only() {
+                crate::interpose::find_foreign_callers();
+                crate::interpose::prepare_openmp();
+            }
             crate::interpose::prepare_threads();
         }
     }
@@ -76,14 +86,16 @@ fn load_unwinder() {
 }
 
 fn take_over() {
-    if control::mode() == Mode::Record && !sys::register_barrier() {
-        ending::die(
-            b"this kernel has no membarrier(PRIVATE_EXPEDITED), which recording needs",
-            libc::ENOSYS,
-        );
+    if !control::inputs_only() {
+        if control::mode() == Mode::Record && !sys::register_barrier() {
+            ending::die(
+                b"this kernel has no membarrier(PRIVATE_EXPEDITED), which recording needs",
+                libc::ENOSYS,
+            );
+        }
+        reserve_shadow();
+        heap::reserve();
     }
-    reserve_shadow();
-    heap::reserve();
     if control::mode() == Mode::Replay {
         replay::open_schedule();
     }

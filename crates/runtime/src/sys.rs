@@ -145,6 +145,45 @@ pub fn write_all(file: i32, mut bytes: &[u8]) {
     }
 }
 
+/// Writes both parts, one behind the other, from `offset` on.
+pub fn write_at(file: i32, parts: [&[u8]; 2], mut offset: u64) -> Result<(), i32> {
+    let part = |bytes: &[u8]| libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut parts = parts.map(part);
+    while parts.iter().any(|part| part.iov_len != 0) {
+        // SAFETY: the kernel reads memory that the slices cover.
+        let got = unsafe {
+            syscall(
+                libc::SYS_pwritev,
+                [
+                    file as usize,
+                    parts.as_ptr() as usize,
+                    parts.len(),
+                    offset as usize,
+                    0,
+                    0,
+                ],
+            )
+        };
+        let mut written = match got {
+            n if n > 0 => n as usize,
+            n if n == -libc::EINTR as isize => 0,
+            0 => return Err(libc::ENOSPC),
+            n => return Err(-n as i32),
+        };
+        offset += written as u64;
+        for part in &mut parts {
+            let done = written.min(part.iov_len);
+            part.iov_base = part.iov_base.wrapping_byte_add(done);
+            part.iov_len -= done;
+            written -= done;
+        }
+    }
+    Ok(())
+}
+
 pub fn read(file: i32, buffer: &mut [u8]) -> isize {
     // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
     unsafe {
@@ -271,29 +310,6 @@ pub fn set_length(file: i32, bytes: u64) -> Result<(), i32> {
     plain(unsafe { syscall(libc::SYS_ftruncate, [file as usize, bytes as usize, 0, 0, 0, 0]) }).map(drop)
 }
 
-/// Writes all of `bytes`, or fails.
-pub fn write_at(file: i32, bytes: &[u8], offset: u64) -> Result<(), i32> {
-    // SAFETY: the kernel reads `bytes`, which is valid memory.
-    let written = plain(unsafe {
-        syscall(
-            libc::SYS_pwrite64,
-            [
-                file as usize,
-                bytes.as_ptr() as usize,
-                bytes.len(),
-                offset as usize,
-                0,
-                0,
-            ],
-        )
-    })?;
-    if written as usize == bytes.len() {
-        Ok(())
-    } else {
-        Err(libc::ENOSPC)
-    }
-}
-
 /// Makes `file` the descriptor `number`, which the next program will have, too. False: it is closed.
 pub fn renumber(file: i32, number: i32) -> bool {
     // SAFETY: changes descriptors, not memory.
@@ -348,8 +364,8 @@ pub fn file_identity(file: i32) -> [u64; 2] {
     status(file).map_or([0; 2], |status| [status.st_dev, status.st_ino])
 }
 
-/// Maps the beginning of a file at `address`, to be read only.
-pub fn map_to_read(address: u64, bytes: usize, file: i32) -> Result<(), i32> {
+/// Maps a part of a file at `address`, to be read only.
+pub fn map_to_read(address: u64, bytes: usize, file: i32, offset: usize) -> Result<(), i32> {
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: a fixed mapping inside a region that only this library uses (NOTE [Address space]).
     let got = unsafe {
@@ -361,7 +377,7 @@ pub fn map_to_read(address: u64, bytes: usize, file: i32) -> Result<(), i32> {
                 libc::PROT_READ as usize,
                 flags as usize,
                 file as usize,
-                0,
+                offset,
             ],
         )
     };

@@ -23,6 +23,7 @@ pub mod coverage;
 pub mod debugger;
 pub mod explain;
 pub mod guest;
+pub mod inputs;
 pub mod interrupted;
 pub mod load;
 pub mod packed;

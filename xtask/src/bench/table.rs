@@ -7,9 +7,6 @@ use crate::command::Failure;
 use std::fs;
 use std::path::Path;
 
-const BEGIN: &str = "<!-- bench record: begin -->";
-const END: &str = "<!-- bench record: end -->";
-
 /// Ratios to the native run of the same repetition; the median over the repetitions.
 pub fn table(guests: &[Guest], results: &[Samples]) -> String {
     let mut lines = vec![
@@ -75,7 +72,7 @@ fn ratio(samples: &Samples, variant: Variant, figure: impl Fn(&Sample) -> f64) -
     median(pairs.map(|(sample, native)| figure(sample) / figure(native)))
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     match values.len() {
@@ -90,7 +87,7 @@ fn geometric_mean(values: Vec<f64>) -> f64 {
     (logarithms / values.len() as f64).exp()
 }
 
-fn per_second(bytes: f64) -> String {
+pub fn per_second(bytes: f64) -> String {
     if bytes >= 1e6 {
         format!("{:.1} MB/s", bytes / 1e6)
     } else {
@@ -98,19 +95,18 @@ fn per_second(bytes: f64) -> String {
     }
 }
 
-/// Puts the table between the markers of the page, which is created if need be.
-pub fn write(page: &Path, command: &str, table: &str) -> Result<(), Failure> {
-    let text = match fs::read_to_string(page) {
-        Ok(text) => text,
-        Err(_) => format!("# Benchmarks\n\n{BEGIN}\n{END}\n"),
-    };
-    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
+/// Puts the table between the markers that the page has for it.
+pub fn write(page: &Path, name: &str, command: &str, table: &str) -> Result<(), Failure> {
+    let marker = |what: &str| format!("<!-- bench {name}: {what} -->");
+    let (first, last) = (marker("begin"), marker("end"));
+    let text = fs::read_to_string(page)?;
+    let (Some(begin), Some(end)) = (text.find(&first), text.find(&last)) else {
         return Err(Failure::new(format!(
-            "{} has no lines '{BEGIN}' and '{END}'",
+            "{} has no lines '{first}' and '{last}'",
             page.display()
         )));
     };
-    let section = format!("{BEGIN}\n`{command}`\n\n{table}\n");
+    let section = format!("{first}\n`{command}`\n\n{table}\n");
     let text = format!("{}{section}{}", &text[..begin], &text[end..]);
     Ok(fs::write(page, text)?)
 }

@@ -84,5 +84,5 @@ pub unsafe extern "C" fn enter() {
 
 extern "C" fn handle(registers: &Registers) -> isize {
     // SAFETY: the program's own call, with its arguments.
-    unsafe { calls::system_call(registers.number, registers.arguments) }
+    unsafe { calls::system_call(registers.number, &registers.arguments) }
 }

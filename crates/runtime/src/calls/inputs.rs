@@ -1,17 +1,19 @@
 //! The file `thread-N.inputs`: grown while recording, mapped whole and read in place in replay.
 use crate::calls::signals;
+use crate::calls::stream;
+use crate::calls::stream::EXTENSION;
+use crate::calls::stream::Stream;
 use crate::control;
 use crate::ending;
-use crate::growing_file;
-use crate::growing_file::GrowingFile;
-use crate::growing_file::Refusal;
 use crate::log;
 use crate::sys;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs;
 use log_format::inputs::Call;
+use log_format::inputs::Clock;
 use log_format::inputs::Entry;
+use log_format::inputs::Lengths;
 use log_format::inputs::RangeHash;
 use log_format::inputs::Reader;
 use run_model::ThreadIndex;
@@ -22,11 +24,10 @@ const FILES: u64 = RUNTIME_REGION + 0x0240_0000_0000;
 const SPACING: u64 = 1 << 25;
 const BOUNCE_AT: u64 = SPACING / 2;
 pub const BOUNCE_BYTES: usize = (SPACING / 2) as usize;
-const _: () = assert!(growing_file::MAPPED_BYTES <= BOUNCE_AT);
+const _: () = assert!(stream::MAPPED_BYTES <= BOUNCE_AT);
 /// In replay they are mapped whole, one behind the other.
 const WHOLE_FILES: u64 = RUNTIME_REGION + 0x0340_0000_0000;
-const PAGE: u64 = 4096;
-const EXTENSION: &str = "inputs";
+const PAGE: usize = 4096;
 
 /// What the kernel wrote: where in the program's memory it belongs, and where it is.
 #[derive(Clone, Copy, Default)]
@@ -47,7 +48,7 @@ impl Range {
 
 pub struct InputWriter {
     thread: u32,
-    file: GrowingFile,
+    stream: Stream,
     has_bounce: bool,
 }
 
@@ -55,7 +56,7 @@ impl InputWriter {
     pub const fn new(thread: u32) -> InputWriter {
         InputWriter {
             thread,
-            file: GrowingFile::new(thread, EXTENSION, FILES + thread as u64 * SPACING),
+            stream: Stream::new(thread, FILES + thread as u64 * SPACING),
             has_bounce: false,
         }
     }
@@ -82,6 +83,7 @@ impl InputWriter {
     ///
     /// # Safety
     /// The ranges can be read.
+    #[inline]
     pub unsafe fn append(&mut self, mut entry: Entry, ranges: &[Range]) -> bool {
         if log::is_stopped() {
             return false;
@@ -93,64 +95,56 @@ impl InputWriter {
             hash.update(range.address as u64, unsafe { range.data() });
         }
         entry.hash = hash.fold();
-        let written = self.try_append(&entry, ranges);
+        // SAFETY: the caller's promise.
+        let written = unsafe { self.stream.append(&entry, ranges) };
         if let Err((why, errno)) = written {
             log::stop(why, errno);
         }
         written.is_ok()
     }
 
+    /// Appends a clock in its short form. False: it must be appended as any other call, or not at all.
+    #[inline]
+    pub fn append_clock(&mut self, event: u64, clock: Clock) -> bool {
+        !log::is_stopped() && self.stream.append_clock(event, clock)
+    }
+
     /// The last call, which had no ranges, has ended in another way than expected.
-    pub fn correct_last(&mut self, event: u64, number: u32, check: u32, result: i64) {
-        let mut entry = Entry {
-            event,
-            number,
-            check,
-            result,
-            ..Entry::default()
-        };
+    pub fn correct_last(&mut self, mut entry: Entry) {
         entry.hash = RangeHash::new(&entry).fold();
-        if !log::is_stopped()
-            && let Some(place) = self.file.written(inputs::ENTRY_BYTES)
-        {
-            let bytes = entry.encode();
-            copy(bytes.as_ptr(), place, bytes.len());
+        if !log::is_stopped() {
+            self.stream.correct_last(&entry);
         }
-    }
-
-    fn try_append(&mut self, entry: &Entry, ranges: &[Range]) -> Result<(), Refusal> {
-        self.put(&entry.encode())?;
-        for range in ranges {
-            self.put(&inputs::encode_range(range.address as u64, range.bytes as u64))?;
-            // SAFETY: `append`'s caller promises that the ranges can be read.
-            for piece in unsafe { range.data() }.chunks(growing_file::MOST_AT_ONCE) {
-                self.put(piece)?;
-            }
-            let padding = range.bytes.next_multiple_of(8) - range.bytes;
-            self.put(&[0; 8][..padding])?;
-        }
-        let length = self.file.end() - inputs::HEADER_BYTES as u64;
-        self.file.publish(inputs::LENGTH_OFFSET, length);
-        Ok(())
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
-        let place = self
-            .file
-            .room(bytes.len(), || inputs::header(ThreadIndex(self.thread)))?;
-        copy(bytes.as_ptr(), place, bytes.len());
-        self.file.advance(bytes.len());
-        Ok(())
     }
 }
 
 /// Not `memcpy`: libc's uses registers that a system call must preserve.
+#[inline]
 pub fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: callers pass memory that can be read, and memory that can be written, of this many bytes each.
     unsafe {
         core::arch::asm!("rep movsb", inout("rcx") bytes => _, inout("rsi") from => _, inout("rdi") to => _,
              options(nostack, preserves_flags));
     }
+}
+
+/// The two parts of a stream, one behind the other.
+fn map_stream(file: i32, lengths: &Lengths) -> Option<&'static [u8]> {
+    static NEXT: AtomicU64 = AtomicU64::new(WHOLE_FILES);
+    let bytes = lengths.stream.next_multiple_of(PAGE);
+    let place = NEXT.fetch_add(bytes as u64, Relaxed);
+    for (at, bytes, offset) in [
+        (place, lengths.on_shelf, inputs::SHELF_AT),
+        (place + lengths.on_shelf as u64, lengths.on_desk, inputs::DESK_AT),
+    ] {
+        if bytes != 0 {
+            sys::map_to_read(at, bytes, file, offset).ok()?;
+        }
+    }
+    let start = if bytes == 0 { PAGE as u64 } else { place };
+    // SAFETY: just mapped, never unmapped, as `lengths` says that the shelf has whole pages if there is a desk; the tool keeps
+    // no other writer of a sealed run. An empty slice needs no memory.
+    Some(unsafe { core::slice::from_raw_parts(start as *const u8, lengths.stream) })
 }
 
 /// A thread's recorded calls, in order.
@@ -168,30 +162,27 @@ impl InputReader {
         }
     }
 
-    /// Maps the thread's file, if the recording has one.
+    /// Maps the thread's file, if the recording has one: the shelf, and behind it the desk.
     pub fn open(&mut self, thread: u32) {
-        static NEXT: AtomicU64 = AtomicU64::new(WHOLE_FILES);
         let mut buffer = [0; 4352];
         let (name, length) = log_format::file_name(ThreadIndex(thread), EXTENSION);
         let path = control::path_in_run(&name[..length], &mut buffer);
         let Ok(file) = sys::open(path, libc::O_RDONLY) else {
             return;
         };
-        let bytes = sys::file_bytes(file);
-        let place = NEXT.fetch_add(bytes.next_multiple_of(PAGE), Relaxed);
-        if bytes == 0 || sys::map_to_read(place, bytes as usize, file).is_err() {
-            sys::close(file);
-            return;
-        }
+        let mut header = [0; inputs::HEADER_BYTES];
+        let got = sys::read(file, &mut header).max(0) as usize;
+        let lengths = Lengths::read(&header[..got], sys::file_bytes(file) as usize, ThreadIndex(thread));
+        let stream = lengths.ok().and_then(|lengths| map_stream(file, &lengths));
         sys::close(file);
-        // SAFETY: just mapped, never unmapped; the tool keeps no other writer of a sealed run.
-        let whole = unsafe { core::slice::from_raw_parts(place as *const u8, bytes as usize) };
-        match Reader::open(whole, ThreadIndex(thread)) {
-            Ok(reader) => {
-                self.reader = Some(reader);
+        match stream {
+            Some(stream) => {
+                self.reader = Some(Reader::new(stream));
                 self.next();
             }
-            Err(_) => ending::die(b"the recorded inputs of a thread cannot be read", 0),
+            // The disk had no room for more than its name.
+            None if got == 0 => {}
+            None => ending::die(b"the recorded inputs of a thread cannot be read", 0),
         }
     }
 
@@ -215,10 +206,11 @@ impl InputReader {
         self.head.as_ref().is_some_and(belongs)
     }
 
-    /// The event at which a signal is to be delivered, if that comes before the next call.
+    /// The event at which a signal is to be delivered, if that comes before the next call; and after how many calls that
+    /// were not logged.
     #[inline]
-    pub fn next_signal(&self) -> Option<u64> {
+    pub fn next_signal(&self) -> Option<(u64, u32)> {
         let head = self.head.as_ref()?;
-        (head.entry.number >= signals::FIRST).then_some(head.entry.event)
+        (head.entry.number >= signals::FIRST).then_some((head.entry.event, head.entry.check))
     }
 }

@@ -6,6 +6,7 @@ mod instructions;
 mod patch;
 pub mod rights;
 pub mod signals;
+mod stream;
 mod table;
 mod vdso;
 
@@ -24,15 +25,20 @@ use crate::replay::Doing;
 use crate::sys;
 use core::ffi::c_int;
 use core::ffi::c_long;
+use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
 use inputs::Range;
 use log_format::inputs::Call;
+use log_format::inputs::Clock;
+use log_format::inputs::ClockNumber;
 use log_format::inputs::Entry;
+use log_format::inputs::RangeHash;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
 use table::Size;
 use table::Treatment;
+use table::Written;
 
 /// Ranges that one call can write: a message's buffers, its name and its control data.
 const RANGES_MAX: usize = 64;
@@ -40,27 +46,32 @@ const RANGES_MAX: usize = 64;
 const CHECKED_BYTES: usize = 4096;
 
 struct Ranges {
-    ranges: [Range; RANGES_MAX],
+    /// Most calls need one of them, so they are not cleared.
+    ranges: [MaybeUninit<Range>; RANGES_MAX],
     count: usize,
 }
 
 impl Ranges {
+    #[inline]
     fn new() -> Ranges {
         Ranges {
-            ranges: [Range::default(); RANGES_MAX],
+            ranges: [const { MaybeUninit::uninit() }; RANGES_MAX],
             count: 0,
         }
     }
 
+    #[inline]
     fn add(&mut self, address: usize, from: usize, bytes: usize) {
         if address != 0 && bytes != 0 && self.count < RANGES_MAX {
-            self.ranges[self.count] = Range { address, from, bytes };
+            self.ranges[self.count].write(Range { address, from, bytes });
             self.count += 1;
         }
     }
 
+    #[inline]
     fn all(&self) -> &[Range] {
-        &self.ranges[..self.count]
+        // SAFETY: the first `count` were written.
+        unsafe { core::slice::from_raw_parts(self.ranges.as_ptr().cast(), self.count) }
     }
 }
 
@@ -84,10 +95,29 @@ pub fn unrecorded<R>(action: impl FnOnce() -> R) -> R {
 }
 
 /// A function of libc's that does more, or less, than to make the system call `number`: recorded like that.
-pub fn as_one_call(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+pub fn as_one_call(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
     match (control::mode(), Local::current()) {
         (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
             local.record_call(number, arguments, real)
+        }
+        (Mode::Replay, Some(local)) if !local.calls_pass && is_installed() => local.answer(number, arguments),
+        _ => real(arguments),
+    }
+}
+
+/// Clocks that are read without entering the kernel: like the system call `number`.
+pub fn clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
+    match (control::mode(), Local::current()) {
+        (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
+            if control::observes_memory() {
+                return local.record_call(number, arguments, real);
+            }
+            let result = real(arguments);
+            if !local.record_clock(number, arguments, result) {
+                // It has been done; the rest is as for any other call.
+                return local.record_call(number, arguments, |_| result);
+            }
+            result
         }
         (Mode::Replay, Some(local)) if !local.calls_pass && is_installed() => local.answer(number, arguments),
         _ => real(arguments),
@@ -98,9 +128,9 @@ pub fn as_one_call(number: c_long, arguments: [usize; 6], real: impl FnOnce([usi
 ///
 /// # Safety
 /// As the system call demands of its arguments.
-pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
+pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
     // SAFETY: the caller's promise.
-    let real = |arguments| unsafe { rights::system_call(number, arguments) };
+    let real = |arguments: &[usize; 6]| unsafe { rights::system_call(number, *arguments) };
     if control::mode() == Mode::Off {
         return real(arguments);
     }
@@ -110,7 +140,7 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     let Some(local) = Local::current() else {
         return real(arguments);
     };
-    let treatment = table::treatment(number, &arguments);
+    let treatment = table::look_up(number, arguments).treatment;
     if treatment == Treatment::End {
         ending::at_last_call();
         processes::note_exit_status(arguments[0]);
@@ -121,13 +151,16 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     let is_replay = control::mode() == Mode::Replay;
     let result = match treatment {
         Treatment::Yield if is_replay => 0,
-        Treatment::Real | Treatment::Yield | Treatment::End => real(arguments),
-        Treatment::Fork if is_replay => local.replay_fork(number, arguments),
+        Treatment::Real | Treatment::Yield | Treatment::End => {
+            local.real_calls += 1;
+            real(arguments)
+        }
+        Treatment::Fork if is_replay => local.replay_fork(number, *arguments),
         Treatment::Fork => local.record_fork(number, || real(arguments)),
         Treatment::Exec if is_replay => local.replay_exec(number),
         Treatment::Exec => local.record_exec(number, || real(arguments)),
         // SAFETY: the caller's promise.
-        Treatment::SignalAction => unsafe { signals::set_action(arguments) },
+        Treatment::SignalAction => unsafe { signals::set_action(*arguments) },
         Treatment::Refused => -libc::ENOSYS as isize,
         Treatment::Logged | Treatment::Unknown => {
             if treatment == Treatment::Unknown {
@@ -151,11 +184,16 @@ fn note_unknown(number: c_long) {
 }
 
 impl Local {
-    fn record_call(&mut self, number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
-        self.declare_outgoing(number, &arguments);
-        if is_to_self(number, &arguments) {
+    fn record_call(
+        &mut self,
+        number: c_long,
+        arguments: &[usize; 6],
+        real: impl FnOnce(&[usize; 6]) -> isize,
+    ) -> isize {
+        self.declare_outgoing(number, arguments);
+        if is_to_self(number, arguments) {
             // It may be the end of this thread, so it is logged before it happens.
-            self.log_call(number, 0, check(number, &arguments, 0), &[]);
+            self.log_call(number, 0, check(number, arguments, 0), &[]);
             self.complete();
             return real(arguments);
         }
@@ -164,37 +202,78 @@ impl Local {
             return self.record_output(stream, arguments, real);
         }
         let _turn = shown.and_then(|stream| processes::take_turn(self, stream));
-        let lengths = lengths_before(number, &arguments);
-        let own = self.with_own_memory(number, &arguments, &lengths);
-        let result = match table::blocks(number) {
+        let memory = control::observes_memory();
+        let writes = table::look_up(number, arguments).writes;
+        let lengths = lengths_before(writes, arguments);
+        let replaced;
+        let own = if self.inside_event || !memory {
+            arguments
+        } else {
+            replaced = self.with_own_memory(writes, arguments, &lengths);
+            &replaced
+        };
+        // Nobody takes memory from a thread while memory is not observed.
+        let result = match memory && table::blocks(number) {
             true => self.blocking(|| real(own)),
             false => real(own),
         };
         let mut ranges = Ranges::new();
         if result >= 0 {
-            collect(number, &arguments, &own, result, &lengths, &mut ranges);
-            descriptors::follow(number, &arguments, result);
+            match number {
+                libc::SYS_mmap => collect_mapping(arguments, result, &mut ranges),
+                _ => collect(writes, arguments, own, result, &lengths, &mut ranges),
+            }
+            descriptors::follow(number, arguments, result);
             if number == libc::SYS_writev {
                 descriptors::count_shown(arguments[0], result as u64);
             }
         }
-        self.log_call(number, result, check(number, &arguments, result), ranges.all());
+        self.log_call(number, result, check(number, arguments, result), ranges.all());
         if !self.inside_event {
             self.complete();
             // New memory is nobody else's yet, and may be read-only.
-            for range in ranges.all().iter().filter(|_| number != libc::SYS_mmap) {
-                self.take_in(range.address as u64, range.from as *const u8, range.bytes);
+            if memory && number != libc::SYS_mmap {
+                for range in ranges.all() {
+                    self.take_in(range.address as u64, range.from as *const u8, range.bytes);
+                }
             }
         }
         result
     }
 
+    /// The short way of recording a clock that was read, if there is one for it.
+    #[inline]
+    fn record_clock(&mut self, number: c_long, arguments: &[usize; 6], result: isize) -> bool {
+        let (number, address) = match number {
+            libc::SYS_clock_gettime => (ClockNumber::ClockGettime, arguments[1]),
+            libc::SYS_gettimeofday if arguments[1] == 0 => (ClockNumber::Gettimeofday, arguments[0]),
+            _ => return false,
+        };
+        if result != 0 || address == 0 {
+            return false;
+        }
+        // SAFETY: the clock has just stored two words there.
+        let [seconds, fraction] = unsafe { (address as *const [u64; 2]).read_unaligned() };
+        let clock = Clock {
+            number,
+            events: 0,
+            address: address as u64,
+            seconds,
+            fraction,
+        };
+        let recorded = self.inputs.append_clock(self.event(), clock);
+        if recorded && !self.inside_event {
+            self.complete();
+        }
+        recorded
+    }
+
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
     /// kernel still finishes its call, but comes back no more.
-    fn record_output(&mut self, stream: i32, arguments: [usize; 6], real: impl FnOnce([usize; 6]) -> isize) -> isize {
+    fn record_output(&mut self, stream: i32, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
         let _turn = processes::take_turn(self, stream);
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
-        let check = check(number, &arguments, expected);
+        let check = check(number, arguments, expected);
         // Counted first: if it is logged and never happens, the tool finds it missing.
         descriptors::count_shown(arguments[0], expected as u64);
         self.log_call(number, expected, check, &[]);
@@ -202,8 +281,7 @@ impl Local {
         if result != expected {
             let check = if result < 0 { 0 } else { check };
             descriptors::count_shown(arguments[0], (result.max(0) - expected) as u64);
-            self.inputs
-                .correct_last(self.event(), number as u32, check, result as i64);
+            self.inputs.correct_last(self.input_entry(number, result, check));
         }
         if !self.inside_event {
             self.complete();
@@ -213,12 +291,8 @@ impl Local {
 
     /// The arguments of a call with memory of ours in the place of what it writes: the program's memory is then written
     /// by the access protocol, at a moment that other threads agree on.
-    fn with_own_memory(&mut self, number: c_long, arguments: &[usize; 6], lengths: &[u32; 6]) -> [usize; 6] {
+    fn with_own_memory(&mut self, writes: &[Written], arguments: &[usize; 6], lengths: &[u32; 6]) -> [usize; 6] {
         let mut own = *arguments;
-        if self.inside_event || !control::observes_memory() {
-            return own;
-        }
-        let writes = table::written(number, arguments).unwrap_or(&[]);
         let room = |size: Size| match size {
             Size::Fixed(bytes) => Some((bytes as usize, true)),
             Size::Result(each, room) => Some((arguments[room as usize].checked_mul(each as usize)?, false)),
@@ -252,14 +326,20 @@ impl Local {
         own
     }
 
-    pub fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
-        let entry = Entry {
+    pub fn input_entry(&self, number: c_long, result: isize, check: u32) -> Entry {
+        Entry {
             event: self.event(),
             number: number as u32,
             check,
             result: result as i64,
+            time: stamp(number),
             ..Entry::default()
-        };
+        }
+    }
+
+    #[inline]
+    pub fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
+        let entry = self.input_entry(number, result, check);
         // SAFETY: the kernel has just written these ranges.
         if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);
@@ -289,20 +369,20 @@ impl Local {
     }
 
     /// Replay: the recorded call must be this one; its answer is given, and nothing is done.
-    fn answer(&mut self, number: c_long, arguments: [usize; 6]) -> isize {
-        self.declare_outgoing(number, &arguments);
+    fn answer(&mut self, number: c_long, arguments: &[usize; 6]) -> isize {
+        self.declare_outgoing(number, arguments);
         let is_in_turn = self.recorded_inputs.next_number() == Some(processes::TURN as u32);
         let turn = is_in_turn.then(|| self.next_call(processes::TURN).entry.result as u32);
         let call = self.next_call(number);
         let entry = call.entry;
         let result = entry.result as isize;
-        let given = check(number, &arguments, result);
-        if entry.check != given {
+        let given = check(number, arguments, result);
+        if entry.check != given && entry.check != 0 {
             self.diverge(divergence::VALUE, doing(number), 0, entry.check as u64, given as u64);
         }
         let show = || {
             if result >= 0 {
-                show(number, &arguments, result);
+                show(number, arguments, result);
             }
         };
         match descriptors::shown(arguments[0]).filter(|_| table::writes(number)) {
@@ -310,7 +390,7 @@ impl Local {
             None => show(),
         }
         if result >= 0 {
-            descriptors::follow(number, &arguments, result);
+            descriptors::follow(number, arguments, result);
         }
         if !self.inside_event {
             self.complete();
@@ -322,9 +402,9 @@ impl Local {
             }
         }
         match number {
-            libc::SYS_mmap if result > 0 => map_again(&arguments, result as u64, &call),
+            libc::SYS_mmap if result > 0 => map_again(arguments, result as u64, &call),
             libc::SYS_gettid => self.recorded_tid = result as usize,
-            _ if is_to_self(number, &arguments) => self.signal_self(number, arguments),
+            _ if is_to_self(number, arguments) => self.signal_self(number, *arguments),
             _ => {}
         }
         if self.recorded_inputs.next_signal().is_some() {
@@ -407,9 +487,10 @@ fn is_on_stack(address: usize) -> bool {
 }
 
 /// What pointers to lengths said before the call: the room there was.
-fn lengths_before(number: c_long, arguments: &[usize; 6]) -> [u32; 6] {
+#[inline]
+fn lengths_before(writes: &[Written], arguments: &[usize; 6]) -> [u32; 6] {
     let mut lengths = [0; 6];
-    for written in table::written(number, arguments).unwrap_or(&[]) {
+    for written in writes {
         if let Size::LengthAt(at) = written.size
             && arguments[at as usize] != 0
         {
@@ -422,17 +503,14 @@ fn lengths_before(number: c_long, arguments: &[usize; 6]) -> [u32; 6] {
 
 /// The memory a successful call has written: the program's, or ours in its place.
 fn collect(
-    number: c_long,
+    writes: &[Written],
     arguments: &[usize; 6],
     own: &[usize; 6],
     result: isize,
     before: &[u32; 6],
     ranges: &mut Ranges,
 ) {
-    if number == libc::SYS_mmap {
-        return collect_mapping(arguments, result, ranges);
-    }
-    for written in table::written(number, arguments).unwrap_or(&[]) {
+    for written in writes {
         let (address, from) = (arguments[written.argument as usize], own[written.argument as usize]);
         if address == 0 {
             continue;
@@ -540,8 +618,8 @@ fn show(number: c_long, arguments: &[usize; 6], written: isize) {
 
 /// Does the program send itself a signal? The process id it knows is the recorded one.
 fn is_to_self(number: c_long, arguments: &[usize; 6]) -> bool {
-    let process = control::header().pid.load(Relaxed) as usize;
-    matches!(number, libc::SYS_kill | libc::SYS_tgkill) && arguments[0] == process
+    let process = || control::header().pid.load(Relaxed) as usize;
+    matches!(number, libc::SYS_kill | libc::SYS_tgkill) && arguments[0] == process()
 }
 
 /// Condenses what the program gives to a call: the bytes it sends out, or its small arguments.
@@ -550,20 +628,22 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
     if result < 0 {
         return 0;
     }
-    let mut hash = 0x9e37_79b9u32 ^ number as u32;
-    let mut mix = |value: u64| {
-        hash = (hash ^ value as u32 ^ (value >> 32) as u32)
-            .wrapping_mul(0x0100_0193)
-            .rotate_left(7)
+    let Some((bytes, count)) = table::outgoing(number) else {
+        return number as u32 | 1;
     };
-    if let Some((bytes, count)) = table::outgoing(number) {
-        mix(arguments[count] as u64);
-        let length = arguments[count].min(CHECKED_BYTES);
-        // SAFETY: the kernel has read them.
-        let bytes = unsafe { core::slice::from_raw_parts(arguments[bytes] as *const u8, length) };
-        for byte in bytes {
-            mix(*byte as u64);
-        }
+    let length = arguments[count].min(CHECKED_BYTES);
+    // SAFETY: the kernel has read them.
+    let bytes = unsafe { core::slice::from_raw_parts(arguments[bytes] as *const u8, length) };
+    (RangeHash::of(bytes).fold() ^ arguments[count] as u32) | 1
+}
+
+/// When a call of several threads' was over: scope `inputs` knows nothing else about their order. A clock that was read
+/// says it itself.
+#[inline]
+fn stamp(number: c_long) -> u64 {
+    if !control::inputs_only() || table::is_clock(number) || !control::is_threaded() {
+        return 0;
     }
-    hash | 1
+    // SAFETY: an instruction that reads a counter.
+    unsafe { core::arch::x86_64::_rdtsc() }
 }

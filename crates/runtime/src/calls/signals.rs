@@ -4,6 +4,9 @@
 //! when a system call returns, before a synchronisation operation, or before an access that takes the slow path (which
 //! `gate` = 0 makes the next one do). There it is logged as an input, and replay runs it at that event.
 //!
+//! At scope `inputs` only system calls are safe points. There, not every one of them is an event, so the entry also says
+//! how many others the thread had made.
+//!
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
 use crate::calls;
 use crate::calls::inputs::Range;
@@ -20,8 +23,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs::Entry;
 
 const SIGNALS: usize = 65;
-/// Entries of inputs with this number and above are signals.
-pub const FIRST: u32 = 0x1_0000;
+pub const FIRST: u32 = log_format::inputs::FIRST_SIGNAL;
 const INFO_BYTES: usize = size_of::<libc::siginfo_t>();
 const PENDING_MAX: usize = 16;
 const ALL: u64 = u64::MAX;
@@ -78,9 +80,10 @@ impl Wish {
 }
 
 /// Signals that have come to a thread, and whose handlers have not run yet.
+#[repr(C)]
 pub struct Pending {
-    signals: [(c_int, libc::siginfo_t); PENDING_MAX],
     count: usize,
+    signals: [(c_int, libc::siginfo_t); PENDING_MAX],
 }
 
 impl Pending {
@@ -212,17 +215,28 @@ impl Local {
     pub fn at_safe_point(&mut self) {
         let due = match control::mode() {
             Mode::Record => self.pending.count != 0,
-            _ => self.recorded_inputs.next_signal() == Some(self.event()),
+            _ => self.is_signal_due(),
         };
         if due && !self.inside_event && !self.calls_pass {
             self.deliver();
         }
     }
 
+    /// Replay: did a signal come here?
+    ///
+    /// At scope `inputs` there may be many calls between two events that are not logged, and as many safe points.
+    #[inline]
+    fn is_signal_due(&self) -> bool {
+        let Some((event, calls)) = self.recorded_inputs.next_signal() else {
+            return false;
+        };
+        event == self.event() && (!control::inputs_only() || calls == self.real_calls as u32)
+    }
+
     #[cold]
     fn deliver(&mut self) {
         if control::mode() == Mode::Replay {
-            while self.recorded_inputs.next_signal() == Some(self.event()) {
+            while self.is_signal_due() {
                 let Some(entry) = self.recorded_inputs.next() else {
                     return;
                 };
@@ -262,6 +276,7 @@ impl Local {
         let entry = Entry {
             event: self.event(),
             number: FIRST + signal as u32,
+            check: self.real_calls as u32,
             ..Entry::default()
         };
         // SAFETY: a siginfo of ours.

@@ -68,12 +68,12 @@ unsafe extern "C" fn clock_getres(clock: c_int, time: *mut libc::timespec) -> c_
 }
 
 fn through(number: libc::c_long, kept: &AtomicUsize, clock: c_int, time: *mut libc::timespec) -> c_int {
-    let real = |[clock, time, ..]: [usize; 6]| {
+    let real = |[clock, time, ..]: &[usize; 6]| {
         // SAFETY: the address of the vDSO's function, which has this signature; the program's arguments, or ours.
         unsafe {
             let function: Clock = core::mem::transmute(kept.load(Relaxed));
-            function(clock as c_int, time as *mut libc::timespec) as isize
+            function(*clock as c_int, *time as *mut libc::timespec) as isize
         }
     };
-    calls::as_one_call(number, [clock as usize, time as usize, 0, 0, 0, 0], real) as c_int
+    calls::clock(number, &[clock as usize, time as usize, 0, 0, 0, 0], real) as c_int
 }

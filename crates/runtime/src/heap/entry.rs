@@ -8,16 +8,37 @@ use crate::real;
 use crate::startup;
 use core::ffi::c_int;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::trace_file::what;
 
-/// The calling thread's heap is ours; otherwise libc's allocator serves.
+/// Whose heap the program uses: known once the process has been taken over.
+static WHOSE: AtomicU8 = AtomicU8::new(NOT_KNOWN);
+const NOT_KNOWN: u8 = 0;
+const OURS: u8 = 1;
+const ITS_OWN: u8 = 2;
+
+/// The calling thread's heap is ours; otherwise the program's own allocator serves.
+#[inline]
 fn ours() -> Option<&'static mut Local> {
-    startup::ensure();
-    if control::mode() == Mode::Off {
-        None
-    } else {
-        Local::current()
+    // Relaxed: a lone decision, made before there is a second thread.
+    match WHOSE.load(Relaxed) {
+        ITS_OWN => None,
+        // The child of a fork has no `Local`.
+        OURS => Local::current(),
+        _ => decide(),
     }
+}
+
+#[cold]
+fn decide() -> Option<&'static mut Local> {
+    startup::ensure();
+    if !startup::is_done() {
+        return None;
+    }
+    let its_own = control::mode() == Mode::Off || control::inputs_only();
+    WHOSE.store(if its_own { ITS_OWN } else { OURS }, Relaxed);
+    if its_own { None } else { Local::current() }
 }
 
 fn allocate(local: &mut Local, bytes: u64) -> u64 {

@@ -2,7 +2,8 @@
 //! none is started here, and what they answered comes from the log. `fork` and `exec` are seen as system calls.
 use crate::calls;
 use crate::ghost::Turn;
-use crate::ghost::observed;
+// Children are the world outside, at every scope.
+use crate::ghost::recorded as observed;
 use crate::local::Local;
 use crate::processes;
 use crate::real;

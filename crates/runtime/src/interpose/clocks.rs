@@ -10,11 +10,11 @@ use core::ffi::c_void;
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn gettimeofday(time: *mut libc::timeval, zone: *mut c_void) -> c_int {
     // SAFETY: the program's own call, or ours in its place.
-    let real = |[time, zone, ..]: [usize; 6]| unsafe {
-        kernel_result(real::gettimeofday(time as *mut libc::timeval, zone as *mut c_void))
+    let real = |[time, zone, ..]: &[usize; 6]| unsafe {
+        kernel_result(real::gettimeofday(*time as *mut libc::timeval, *zone as *mut c_void))
     };
     let arguments = [time as usize, zone as usize, 0, 0, 0, 0];
-    with_errno(calls::as_one_call(libc::SYS_gettimeofday, arguments, real))
+    with_errno(calls::clock(libc::SYS_gettimeofday, &arguments, real))
 }
 
 /// # Safety
@@ -22,8 +22,8 @@ pub unsafe extern "C-unwind" fn gettimeofday(time: *mut libc::timeval, zone: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn time(place: *mut libc::time_t) -> libc::time_t {
     // SAFETY: the program's own call, or ours in its place.
-    let real = |[place, ..]: [usize; 6]| unsafe { real::time(place as *mut libc::time_t) as isize };
-    calls::as_one_call(libc::SYS_time, [place as usize, 0, 0, 0, 0, 0], real) as libc::time_t
+    let real = |[place, ..]: &[usize; 6]| unsafe { real::time(*place as *mut libc::time_t) as isize };
+    calls::clock(libc::SYS_time, &[place as usize, 0, 0, 0, 0, 0], real) as libc::time_t
 }
 
 /// # Safety
@@ -31,8 +31,8 @@ pub unsafe extern "C-unwind" fn time(place: *mut libc::time_t) -> libc::time_t {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sched_getcpu() -> c_int {
     // SAFETY: no arguments.
-    let real = |_: [usize; 6]| unsafe { real::sched_getcpu() as isize };
-    calls::as_one_call(libc::SYS_getcpu, [0; 6], real) as c_int
+    let real = |_: &[usize; 6]| unsafe { real::sched_getcpu() as isize };
+    calls::clock(libc::SYS_getcpu, &[0; 6], real) as c_int
 }
 
 /// # Safety
@@ -40,10 +40,11 @@ pub unsafe extern "C-unwind" fn sched_getcpu() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn getcpu(cpu: *mut c_uint, node: *mut c_uint) -> c_int {
     // SAFETY: the program's own call, or ours in its place.
-    let real =
-        |[cpu, node, ..]: [usize; 6]| unsafe { kernel_result(real::getcpu(cpu as *mut c_uint, node as *mut c_uint)) };
+    let real = |[cpu, node, ..]: &[usize; 6]| unsafe {
+        kernel_result(real::getcpu(*cpu as *mut c_uint, *node as *mut c_uint))
+    };
     let arguments = [cpu as usize, node as usize, 0, 0, 0, 0];
-    with_errno(calls::as_one_call(libc::SYS_getcpu, arguments, real))
+    with_errno(calls::clock(libc::SYS_getcpu, &arguments, real))
 }
 
 /// libc's -1 and errno, as the kernel would have said it.

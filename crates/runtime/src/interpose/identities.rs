@@ -13,7 +13,7 @@ use libc::uid_t;
 fn change(number: c_long, arguments: &[usize], real: impl FnOnce() -> c_int) -> c_int {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
-    with_errno(calls::as_one_call(number, all, |_| {
+    with_errno(calls::as_one_call(number, &all, |_| {
         calls::unrecorded(|| kernel_result(real()))
     }))
 }

@@ -103,7 +103,7 @@ extern "C-unwind" fn call_directly(
         let result = unsafe {
             match is_foreign(caller) || !calls::is_installed() {
                 true => crate::sys::syscall(number, [a, b, c, d, e, f]),
-                false => calls::system_call(number, [a, b, c, d, e, f]),
+                false => calls::system_call(number, &[a, b, c, d, e, f]),
             }
         };
         if (-4095..0).contains(&result) {

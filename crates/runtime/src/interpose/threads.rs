@@ -9,6 +9,7 @@ use crate::control::Mode;
 use crate::ending;
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::ghost::recorded;
 use crate::heap;
 use crate::interpose::Holding;
 use crate::interpose::callers::is_foreign;
@@ -67,10 +68,14 @@ pub unsafe extern "C-unwind" fn create(
     argument: *mut c_void,
     caller: u64,
 ) -> c_int {
-    let Some(creator) = observed() else {
+    let Some(creator) = recorded() else {
         // SAFETY: the program's own call.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     };
+    if control::inputs_only() {
+        // SAFETY: the program's own call.
+        return unsafe { create_in_order(creator, thread, attributes, start, argument) };
+    }
     // Before the event, because what libc allocates for the copy has events of its own.
     // SAFETY: `attributes` is null or the program's; libc initialises `own` before it is used.
     let mut own = unsafe {
@@ -113,6 +118,35 @@ pub unsafe extern "C-unwind" fn create(
     }
 }
 
+/// Scope `inputs`: the new thread gets its index, and is otherwise the program's and libc's affair.
+///
+/// # Safety
+/// As for libc's pthread_create.
+unsafe fn create_in_order(
+    creator: &mut Local,
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    start: StartRoutine,
+    argument: *mut c_void,
+) -> c_int {
+    let local = begin_spawn(creator).and_then(Local::prepare);
+    let Some(local) = local else {
+        // SAFETY: the program's own call; the thread goes unrecorded, as the run now says.
+        return unsafe { real::pthread_create(thread, attributes, start, argument) };
+    };
+    local.start = Some(start);
+    local.argument = argument;
+    local.created = creator.point_after();
+    local.slot.parent.store(creator.index, Relaxed);
+    creator.complete();
+    local.blocked = signals::block_all();
+    let blocked = local.blocked;
+    // SAFETY: the program's own call, with a start routine of ours.
+    let result = unsafe { real::pthread_create(thread, attributes, begin_thread, (local as *mut Local).cast()) };
+    signals::restore(blocked);
+    result
+}
+
 /// The index of the thread to be created; its creation is an event of the creator's.
 fn begin_spawn(creator: &mut Local) -> Option<u32> {
     if control::mode() == Mode::Replay {
@@ -129,9 +163,11 @@ fn begin_spawn(creator: &mut Local) -> Option<u32> {
         return Some(gate.value as u32);
     }
     processes::is_alone_no_more();
-    creator.at_change_point();
-    creator.chaos.at_sync();
-    creator.before_release();
+    if !control::inputs_only() {
+        creator.at_change_point();
+        creator.chaos.at_sync();
+        creator.before_release();
+    }
     let index = control::new_thread();
     if index as usize >= runtime_abi::THREADS_MAX {
         control::header()
@@ -252,7 +288,7 @@ fn watch_exit() {
 
 /// libc runs destructors in rounds, as long as there are values; ours asks for the last round, after the program's.
 unsafe extern "C" fn end_of_thread(_: *mut c_void) {
-    let Some(local) = observed() else { return };
+    let Some(local) = recorded() else { return };
     if local.exit_rounds > 1 {
         local.exit_rounds -= 1;
         watch_exit();
@@ -267,6 +303,8 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
         local.trace_thread(what::EXIT, 0);
         local.complete();
         ending::be_the_last(local);
+    } else if control::inputs_only() {
+        local.acquisition(Kind::Exit, 0, 0, &[]);
     } else {
         local.create_epoch(Kind::Exit, 0, &[]);
     }

@@ -1,0 +1,264 @@
+//! A thread's stream of inputs, on its way into the file: `log_format::inputs`, NOTE [Desk].
+use crate::calls::inputs::Range;
+use crate::calls::inputs::copy;
+use crate::control;
+use crate::growing_file::Refusal;
+use crate::sys;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use log_format::inputs;
+use log_format::inputs::Clock;
+use log_format::inputs::DESK_AT;
+use log_format::inputs::DESK_BYTES;
+use log_format::inputs::ENTRY_BYTES;
+use log_format::inputs::Entry;
+use log_format::inputs::RANGE_BYTES;
+use log_format::inputs::SHELF_AT;
+use run_model::ThreadIndex;
+use runtime_abi::truncated;
+
+const PAGE: usize = 4096;
+const WORD: usize = 8;
+pub const EXTENSION: &str = "inputs";
+/// Address space a stream needs.
+pub const MAPPED_BYTES: u64 = SHELF_AT as u64;
+
+pub struct Stream {
+    thread: u32,
+    /// Where header and desk are mapped.
+    base: u64,
+    /// How much of the desk can be used; 0: there is no file yet.
+    room: usize,
+    used: usize,
+    shelved: u64,
+    /// The event of the last entry.
+    event: u64,
+}
+
+impl Stream {
+    pub const fn new(thread: u32, base: u64) -> Stream {
+        Stream {
+            thread,
+            base,
+            room: 0,
+            used: 0,
+            shelved: 0,
+            event: 0,
+        }
+    }
+
+    /// Appends a clock in its short form, if it has one and there is room on the desk. `event` takes the place of the number
+    /// of events.
+    #[inline]
+    pub fn append_clock(&mut self, event: u64, clock: Clock) -> bool {
+        let clock = Clock {
+            events: event - self.event,
+            ..clock
+        };
+        let words = match clock.encode() {
+            Some(words) if self.used + Clock::BYTES <= self.room => words,
+            _ => return false,
+        };
+        // SAFETY: there is room on the desk, whose entries are 8-aligned.
+        unsafe { Place(self.desk() + self.used).put_words(&words) };
+        self.used += Clock::BYTES;
+        self.event = event;
+        self.publish(inputs::LENGTH_OFFSET, self.shelved + self.used as u64);
+        true
+    }
+
+    /// Appends an entry, hash and all.
+    ///
+    /// # Safety
+    /// The ranges can be read.
+    #[inline]
+    pub unsafe fn append(&mut self, entry: &Entry, ranges: &[Range]) -> Result<(), Refusal> {
+        let data: usize = ranges.iter().map(|range| RANGE_BYTES + padded(range.bytes)).sum();
+        if data > self.room || self.used + ENTRY_BYTES + data > self.room {
+            // SAFETY: the caller's promise.
+            unsafe { self.append_in_pieces(entry, ranges)? };
+        } else {
+            let mut place = Place(self.desk() + self.used);
+            // SAFETY: there is room on the desk for all of it; the caller's promise for the ranges.
+            unsafe {
+                place.put_words(&words_of(entry));
+                for range in ranges {
+                    place.put_words(&[range.address as u64, range.bytes as u64]);
+                    place.put_padded(range.from as *const u8, range.bytes);
+                }
+            }
+            self.used += ENTRY_BYTES + data;
+        }
+        self.event = entry.event;
+        self.publish(inputs::LENGTH_OFFSET, self.shelved + self.used as u64);
+        Ok(())
+    }
+
+    /// # Safety
+    /// The ranges can be read.
+    #[cold]
+    unsafe fn append_in_pieces(&mut self, entry: &Entry, ranges: &[Range]) -> Result<(), Refusal> {
+        if self.room == 0 {
+            self.begin()?;
+        }
+        self.put(&entry.encode())?;
+        for range in ranges {
+            self.put(&inputs::encode_range(range.address as u64, range.bytes as u64))?;
+            // SAFETY: the caller's promise.
+            self.put(unsafe { core::slice::from_raw_parts(range.from as *const u8, range.bytes) })?;
+            self.put(&[0; WORD][..padded(range.bytes) - range.bytes])?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let mut rest = bytes;
+        if self.used + bytes.len() > self.room {
+            // More than a desk, so the desk at least; whole pages.
+            let shelved = (self.used + bytes.len()) / PAGE * PAGE;
+            let (direct, last) = bytes.split_at(shelved - self.used);
+            self.shelve(direct)?;
+            rest = last;
+        }
+        copy(rest.as_ptr(), (self.desk() + self.used) as *mut u8, rest.len());
+        self.used += rest.len();
+        Ok(())
+    }
+
+    /// Puts what is on the desk, and `more` behind it, on the shelf.
+    fn shelve(&mut self, more: &[u8]) -> Result<(), Refusal> {
+        let bytes = (self.used + more.len()) as u64;
+        count(bytes)?;
+        let file = self.open(0)?;
+        // SAFETY: the desk is mapped, and has that many bytes.
+        let desk = unsafe { core::slice::from_raw_parts(self.desk() as *const u8, self.used) };
+        let written = sys::write_at(file, [desk, more], SHELF_AT as u64 + self.shelved);
+        sys::close(file);
+        written.map_err(|errno| (truncated::NO_SPACE, errno))?;
+        self.shelved += bytes;
+        // The desk is used again only after this.
+        self.publish(inputs::SHELVED_OFFSET, self.shelved);
+        self.used = 0;
+        Ok(())
+    }
+
+    /// The last entry, which has no ranges, was another one.
+    pub fn correct_last(&mut self, entry: &Entry) {
+        let bytes = entry.encode();
+        let (before, after) = bytes.split_at(ENTRY_BYTES.saturating_sub(self.used));
+        copy(
+            after.as_ptr(),
+            (self.desk() + self.used - after.len()) as *mut u8,
+            after.len(),
+        );
+        if before.is_empty() {
+            return;
+        }
+        if let Ok(file) = self.open(0) {
+            let at = SHELF_AT as u64 + self.shelved - before.len() as u64;
+            // If it cannot be written, the entry's hash says that it is damaged.
+            _ = sys::write_at(file, [before, &[]], at);
+            sys::close(file);
+        }
+    }
+
+    #[inline]
+    fn desk(&self) -> usize {
+        self.base as usize + DESK_AT
+    }
+
+    /// Stores a word of the header, after everything written before: a reader sees the old one or the new one.
+    #[inline]
+    fn publish(&self, offset: usize, word: u64) {
+        // SAFETY: the header is mapped at `base` since `begin`; the field is 8-aligned.
+        let field = unsafe { &*((self.base + offset as u64) as *const AtomicU64) };
+        // Release: the bytes are written before the word that covers them.
+        field.store(word, Release);
+    }
+
+    fn open(&self, more_flags: i32) -> Result<i32, Refusal> {
+        let (name, length) = log_format::file_name(ThreadIndex(self.thread), EXTENSION);
+        let mut buffer = [0; 4352];
+        let path = control::path_in_run(&name[..length], &mut buffer);
+        sys::open(path, libc::O_RDWR | more_flags).map_err(|errno| (truncated::LOG_FILE, errno))
+    }
+
+    /// Creates the file and maps its header and its desk.
+    fn begin(&mut self) -> Result<(), Refusal> {
+        count(0)?;
+        let file = self.open(libc::O_CREAT)?;
+        // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
+        sys::write_all(file, &inputs::header(ThreadIndex(self.thread)));
+        // Allocated before it is touched, so a full disk is an error we see and not a SIGBUS.
+        let allocated = sys::allocate(file, 0, SHELF_AT).map_err(|errno| (truncated::NO_SPACE, errno));
+        let mapped = allocated.and_then(|()| {
+            sys::map_at(self.base, SHELF_AT, file, 0, true).map_err(|errno| (truncated::LOG_FILE, errno))
+        });
+        sys::close(file);
+        mapped?;
+        self.room = DESK_BYTES;
+        Ok(())
+    }
+}
+
+/// So many bytes more are logged, if there may be more.
+fn count(bytes: u64) -> Result<(), Refusal> {
+    let control = control::header();
+    // Relaxed: a sum that nothing else depends on.
+    let total = control.log_bytes.fetch_add(bytes, Relaxed) + bytes;
+    match control.log_bytes_max != 0 && total >= control.log_bytes_max {
+        true => Err((truncated::SIZE_LIMIT, 0)),
+        false => Ok(()),
+    }
+}
+
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(WORD)
+}
+
+/// `Entry::encode`, as words.
+#[inline]
+fn words_of(entry: &Entry) -> [u64; ENTRY_BYTES / WORD] {
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    [
+        entry.event,
+        pair(entry.number, entry.check),
+        entry.result as u64,
+        entry.time,
+        pair(entry.ranges, entry.hash),
+    ]
+}
+
+/// Where on the desk the next bytes belong.
+struct Place(usize);
+
+impl Place {
+    /// # Safety
+    /// There is room, and it is 8-aligned.
+    #[inline]
+    unsafe fn put_words(&mut self, words: &[u64]) {
+        for word in words {
+            // SAFETY: the caller's promise.
+            unsafe { (self.0 as *mut u64).write(*word) };
+            self.0 += WORD;
+        }
+    }
+
+    /// # Safety
+    /// There is room for the bytes and their padding; they can be read.
+    #[inline]
+    unsafe fn put_padded(&mut self, from: *const u8, bytes: usize) {
+        let end = self.0 + padded(bytes);
+        if bytes == 2 * WORD {
+            // A time, most often.
+            // SAFETY: the caller's promise.
+            unsafe { (self.0 as *mut [u64; 2]).write(from.cast::<[u64; 2]>().read_unaligned()) };
+        } else if bytes != 0 {
+            // SAFETY: the caller's promise. The padding first, which the bytes then overlap.
+            unsafe { ((end - WORD) as *mut u64).write(0) };
+            copy(from, self.0 as *mut u8, bytes);
+        }
+        self.0 = end;
+    }
+}

@@ -1,0 +1,170 @@
+//! Scope inputs: programs that nobody built with refrain.
+use crate::Checked;
+use crate::command::Ended;
+use crate::recording::Recorded;
+use crate::recording::record;
+use crate::require;
+use crate::sandbox::Sandbox;
+use crate::sandbox::trial;
+use crate::skipped;
+use crate::tool;
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const INPUTS: [&str; 2] = ["--scope", "inputs"];
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("inputs/unmodified_guest", unmodified_guest),
+        trial("inputs/several_threads", several_threads),
+        trial("inputs/several_threads_built_with_refrain", built_with_refrain),
+        trial("inputs/other_scopes_refuse", other_scopes_refuse),
+        trial("inputs/nobody_sees_the_preload", nobody_sees_the_preload),
+        trial("inputs/exit_status", exit_status),
+        trial("inputs/sort", |sandbox| {
+            system_program(sandbox, "/usr/bin/sort", &["text"])
+        }),
+        trial("inputs/python", |sandbox| {
+            let program = "import os, random, sys, time\n\
+                           print(time.time(), random.random(), os.getpid(), sorted(os.listdir('/')))\n\
+                           print(sum(map(len, open('text'))), os.urandom(9), id(sys))\n";
+            system_program(sandbox, "/usr/bin/python3", &["-c", program])
+        }),
+    ]
+}
+
+/// A guest as any compiler makes it.
+fn build_plainly(sandbox: &Sandbox, guest: &str) -> Checked<PathBuf> {
+    let source = tool::guests().join(guest);
+    let program = sandbox.work().join("plain");
+    let line = sandbox
+        .other("clang-22", ["-O2", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .within(LIMIT);
+    sandbox.run(&line)?.expect_status(0)?;
+    Ok(program)
+}
+
+fn unmodified_guest(sandbox: &Sandbox) -> Checked {
+    let program = build_plainly(sandbox, "coverage/inputs_alone.c")?;
+    for attempt in 0..2 {
+        let recorded = record(sandbox, &format!("run-{attempt}"), &INPUTS, &program, LIMIT)?;
+        recorded.ended.clone().expect_status(0)?;
+        recorded.check_passed_through()?;
+        recorded.check_replay(sandbox, 5, 0, LIMIT)?;
+    }
+    Ok(())
+}
+
+fn several_threads(sandbox: &Sandbox) -> Checked {
+    let program = build_plainly(sandbox, "coverage/condvar.c")?;
+    cannot_be_replayed(sandbox, &program)
+}
+
+fn built_with_refrain(sandbox: &Sandbox) -> Checked {
+    let source = tool::guests().join("coverage/condvar.c");
+    let program = sandbox.work().join("instrumented");
+    let line = sandbox
+        .refrain(["cc", "-O2", "-g", "-pthread", "-o"])
+        .arg(&program)
+        .arg(&source);
+    sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+    cannot_be_replayed(sandbox, &program)
+}
+
+/// Everything but what needs the order of threads works.
+fn cannot_be_replayed(sandbox: &Sandbox, program: &Path) -> Checked {
+    let recorded = record(sandbox, "run", &INPUTS, program, LIMIT)?;
+    recorded.ended.clone().expect_status(0)?;
+    recorded.check_passed_through()?;
+    says(&recorded.ended, "cannot be replayed")?;
+    for command in ["replay", "solve"] {
+        let ended = sandbox.run(&sandbox.refrain([command, "run"]).within(LIMIT))?;
+        ended.expect_refusal(&["scope inputs", "threads", "--scope sync or --scope memory"])?;
+    }
+    for command in [
+        &["info"][..],
+        &["dump"],
+        &["dump", "--inputs"],
+        &["ls"],
+        &["pack", "-o", "packed"],
+    ] {
+        let line = sandbox.refrain(command);
+        let line = if command == ["ls"] { line } else { line.arg("run") };
+        sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+    }
+    sandbox.run(&sandbox.refrain(["rm", "run"]))?.expect_status(0)?;
+    Ok(())
+}
+
+fn other_scopes_refuse(sandbox: &Sandbox) -> Checked {
+    for scope in ["sync", "memory"] {
+        let line = sandbox.refrain(["record", "--scope", scope, "--", "/usr/bin/env"]);
+        let ended = sandbox.run(&line.within(LIMIT))?.expect_status(2)?;
+        says(&ended, "was not built with refrain cc")?;
+        says(&ended, "--scope inputs")?;
+    }
+    Ok(())
+}
+
+fn nobody_sees_the_preload(sandbox: &Sandbox) -> Checked {
+    let other = "libm.so.6";
+    for (given, expected) in [(None, None), (Some(other), Some(format!("LD_PRELOAD={other}")))] {
+        let mut line = sandbox.refrain(["record", "--scope", "inputs", "--", "/usr/bin/env"]);
+        if let Some(given) = given {
+            line = line.var("LD_PRELOAD", given);
+        }
+        let ended = sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+        let printed = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let found = printed.lines().find(|line| line.starts_with("LD_PRELOAD"));
+        require(found == expected.as_deref(), || {
+            ended.told(&format!("expected {expected:?} in the environment"))
+        })?;
+        sandbox
+            .run(&sandbox.refrain(["replay"]).within(LIMIT))?
+            .expect_status(0)?;
+    }
+    Ok(())
+}
+
+fn exit_status(sandbox: &Sandbox) -> Checked {
+    for (command, status) in [("exit 3", 3), ("kill -SEGV $$", 128 + 11), ("kill -KILL $$", 128 + 9)] {
+        let line = sandbox.refrain(["record", "--scope", "inputs", "--", "/bin/sh", "-c", command]);
+        sandbox.run(&line.within(LIMIT))?.expect_status(status)?;
+        sandbox
+            .run(&sandbox.refrain(["replay"]).within(LIMIT))?
+            .expect_status(0)?;
+    }
+    Ok(())
+}
+
+/// A program of the distribution's, with a file of lines in its directory.
+fn system_program(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Checked {
+    if !Path::new(program).exists() {
+        return skipped(format!("there is no {program}"));
+    }
+    let line = |i: u64| format!("line {:x}\n", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    sandbox.write("text", &(0..20_000).map(line).collect::<String>())?;
+    let line = sandbox
+        .refrain(["record", "--scope", "inputs", "-o", "run", "--", program])
+        .args(arguments)
+        .within(LIMIT);
+    let recorded = Recorded {
+        ended: sandbox.run(&line)?.expect_status(0)?,
+        directory: sandbox.work().join("run"),
+    };
+    match recorded.ended.stderr_text().contains("recorded 1 thread,") {
+        true => recorded.check_replay(sandbox, 3, 0, LIMIT),
+        false => skipped(format!("{program} has several threads here")),
+    }
+}
+
+fn says(ended: &Ended, words: &str) -> Checked {
+    require(ended.stderr_text().contains(words), || {
+        ended.told(&format!("expected \"{words}\""))
+    })
+}
