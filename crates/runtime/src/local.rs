@@ -90,6 +90,8 @@ pub struct Local {
     pub pending: Pending,
     /// System calls are none of the program's: they pass as they are.
     pub calls_pass: bool,
+    /// Recording: in a wait of libc's at which it may be cancelled.
+    pub waits_cancellably: bool,
     /// Replay: this thread's id in the recording, if it has asked for it.
     pub recorded_tid: usize,
     pub cursor: Cursor,
@@ -162,6 +164,7 @@ impl Local {
                 recorded_inputs: InputReader::new(),
                 pending: Pending::new(),
                 calls_pass: false,
+                waits_cancellably: false,
                 recorded_tid: 0,
                 cursor: Cursor::new(),
                 trace: Trace::new(),

@@ -1,4 +1,5 @@
 //! System calls: recorded where they happen, answered from the log in replay. See `README.md`.
+pub mod cancellation;
 mod descriptors;
 mod entry;
 mod inputs;
@@ -65,6 +66,7 @@ pub fn install() {
     patch::install();
     if is_installed() {
         vdso::install();
+        cancellation::install();
     }
 }
 
@@ -94,7 +96,16 @@ pub fn clock(number: c_long, arguments: [usize; 6], real: impl FnOnce([usize; 6]
 /// As the system call demands of its arguments.
 pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
     // SAFETY: the caller's promise.
-    let real = |arguments| unsafe { sys::syscall(number, arguments) };
+    let real = |arguments| unsafe {
+        match table::blocks(number) {
+            true => sys::waiting_syscall(number, arguments),
+            false => sys::syscall(number, arguments),
+        }
+    };
+    // Ours stays: `cancellation.rs`.
+    if number == libc::SYS_rt_sigaction && arguments[0] == cancellation::SIGNAL as usize {
+        return 0;
+    }
     if control::mode() == Mode::Off {
         return real(arguments);
     }
