@@ -92,6 +92,8 @@ pub struct Local {
     pub calls_pass: bool,
     /// Recording: in a wait of libc's at which it may be cancelled.
     pub waits_cancellably: bool,
+    /// Recording: on its way out because it was cancelled, or about to be: further requests change nothing.
+    pub is_cancelled: bool,
     /// Replay: this thread's id in the recording, if it has asked for it.
     pub recorded_tid: usize,
     pub cursor: Cursor,
@@ -165,6 +167,7 @@ impl Local {
                 pending: Pending::new(),
                 calls_pass: false,
                 waits_cancellably: false,
+                is_cancelled: false,
                 recorded_tid: 0,
                 cursor: Cursor::new(),
                 trace: Trace::new(),

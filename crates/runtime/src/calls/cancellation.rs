@@ -107,9 +107,13 @@ pub fn ask_libc() {
 }
 
 extern "C-unwind" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    let Some(local) = Local::current().filter(|local| local.is_to_be_cancelled()) else {
-        return;
+    let Some(local) = Local::current() else {
+        // libc's own request, to a thread that we do not know.
+        return ask_libc();
     };
+    if !local.is_to_be_cancelled() {
+        return;
+    }
     local.slot.gate.store(0, Relaxed);
     if local.waits_cancellably {
         local.pass_request_on();
@@ -123,13 +127,13 @@ impl Local {
     /// Recording: has somebody asked for the end of this thread?
     #[inline]
     pub fn is_to_be_cancelled(&self) -> bool {
-        REQUESTED[self.index as usize].load(Relaxed) && control::mode() == Mode::Record
+        REQUESTED[self.index as usize].load(Relaxed) && !self.is_cancelled && control::mode() == Mode::Record
     }
 
     /// Recording, in or before a wait of libc's: libc is to act on the request.
     pub fn pass_request_on(&mut self) {
         if self.is_to_be_cancelled() && is_enabled() {
-            REQUESTED[self.index as usize].store(false, Relaxed);
+            self.is_cancelled = true;
             ask_libc();
         }
     }
@@ -151,7 +155,7 @@ impl Local {
     }
 
     fn cancel(&mut self) {
-        REQUESTED[self.index as usize].store(false, Relaxed);
+        self.is_cancelled = true;
         let object = object_of_thread(self.index);
         let canceller = self.last_user(object);
         self.record_sync(Op::Cancelled, object, 1, canceller.as_slice());

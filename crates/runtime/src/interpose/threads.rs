@@ -230,7 +230,7 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Creates the key for `watch_exit`: at startup, so that the program's own keys get the same numbers in every run.
+/// Notes the main thread, and creates the key for `watch_exit`: at startup, so that the program's own keys get the same numbers in every run.
 pub fn prepare() {
     let mut key: pthread_key_t = 0;
     // SAFETY: libc fills `key`. Key 0 is our "not created": if we get it, we ask again.
@@ -241,6 +241,8 @@ pub fn prepare() {
         }
     }
     EXIT_KEY.store(key, Relaxed);
+    // SAFETY: no arguments. We are in the main thread.
+    HANDLES[0].store(unsafe { libc::pthread_self() }, Relaxed);
 }
 
 /// Arranges for `end_of_thread` to be called when this thread ends.
