@@ -56,14 +56,7 @@ impl Local {
         match control::mode() {
             Mode::Replay => {
                 self.at_safe_point();
-                let gate = self.pass_gate(Doing {
-                    kind: Kind::Sync,
-                    op,
-                    object,
-                });
-                let value = gate.map_or(0, |gate| gate.value);
-                self.trace_sync(op, object, value);
-                Turn::Replay(value)
+                Turn::Replay(self.wait_for_turn(op, object))
             }
             _ => {
                 self.at_change_point();
@@ -74,6 +67,18 @@ impl Local {
                 Turn::Record
             }
         }
+    }
+
+    /// Replay: waits for the turn of `op` on `object`. Returns its recorded result.
+    pub fn wait_for_turn(&mut self, op: Op, object: u64) -> i64 {
+        let gate = self.pass_gate(Doing {
+            kind: Kind::Sync,
+            op,
+            object,
+        });
+        let value = gate.map_or(0, |gate| gate.value);
+        self.trace_sync(op, object, value);
+        value
     }
 
     /// Recording: this event is the object's newest use. Completes the event.

@@ -100,6 +100,10 @@ pub struct Local {
     /// What system calls brought in.
     pub recorded_inputs: InputReader,
     pub log: LogWriter,
+    /// Recording: in a wait of libc's at which it may be cancelled.
+    pub waits_cancellably: bool,
+    /// Recording: on its way out because it was cancelled, or about to be: further requests change nothing.
+    pub is_cancelled: bool,
     /// Replay: this thread's id in the recording, if it has asked for it.
     pub recorded_tid: usize,
     pub cursor: Cursor,
@@ -169,6 +173,8 @@ impl Local {
                 recorded_inputs: InputReader::new(),
                 pending: Pending::new(),
                 calls_pass: false,
+                waits_cancellably: false,
+                is_cancelled: false,
                 recorded_tid: 0,
                 cursor: Cursor::new(),
                 trace: Trace::new(),

@@ -1,5 +1,6 @@
 //! Raw system calls: no errno, no cancellation points, nothing of libc's.
 use core::arch::asm;
+use core::arch::naked_asm;
 use core::sync::atomic::AtomicU32;
 
 /// Makes a system call; the result is the kernel's (negative: an errno).
@@ -15,6 +16,53 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
              in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
+}
+
+/// The same, for a call that may wait, and that `leave_call` can end.
+///
+/// # Safety
+/// As the system call `number` demands of its arguments.
+pub unsafe fn waiting_syscall(number: i64, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { enter_call(number, &arguments) }
+}
+
+/// # Safety
+/// As the system call demands of its arguments.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_call(number: i64, arguments: &[usize; 6]) -> isize {
+    naked_asm!(
+        ".cfi_startproc",
+        "mov rax, rdi",
+        "mov r11, rsi",
+        "mov rdi, [r11]",
+        "mov rsi, [r11 + 8]",
+        "mov rdx, [r11 + 16]",
+        "mov r10, [r11 + 24]",
+        "mov r8, [r11 + 32]",
+        "mov r9, [r11 + 40]",
+        ".hidden __refrain_call_begun",
+        ".globl __refrain_call_begun",
+        "syscall",
+        "__refrain_call_begun:",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// In a signal handler: if the interrupted thread is about to make its `waiting_syscall`, or to make it once more (the
+/// kernel has then put it back before the instruction), the call is left out and has been interrupted.
+pub fn leave_call(context: &mut libc::ucontext_t) {
+    unsafe extern "C" {
+        static __refrain_call_begun: u8;
+    }
+    let registers = &mut context.uc_mcontext.gregs;
+    let begun = &raw const __refrain_call_begun as usize;
+    let before = enter_call as *const () as usize..begun;
+    if before.contains(&(registers[libc::REG_RIP as usize] as usize)) {
+        registers[libc::REG_RAX as usize] = -libc::EINTR as i64;
+        registers[libc::REG_RIP as usize] = begun as i64;
+    }
 }
 
 pub const PROTECTION: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn enter() {
     )
 }
 
-extern "C" fn handle(registers: &Registers) -> isize {
+extern "C-unwind" fn handle(registers: &Registers) -> isize {
     // SAFETY: the program's own call, with its arguments.
     unsafe { calls::system_call(registers.number, &registers.arguments) }
 }

@@ -1,4 +1,5 @@
 //! System calls: recorded where they happen, answered from the log in replay. See `README.md`.
+pub mod cancellation;
 mod descriptors;
 mod entry;
 mod inputs;
@@ -80,6 +81,7 @@ pub fn install() {
     patch::install();
     if is_installed() {
         vdso::install();
+        cancellation::install();
     }
     descriptors::begin();
     processes::note_calls();
@@ -131,6 +133,10 @@ pub fn clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 
 pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
     // SAFETY: the caller's promise.
     let real = |arguments: &[usize; 6]| unsafe { rights::system_call(number, *arguments) };
+    // Ours stays: `cancellation.rs`.
+    if number == libc::SYS_rt_sigaction && cancellation::is_ours(arguments[0]) {
+        return 0;
+    }
     if control::mode() == Mode::Off {
         return real(arguments);
     }

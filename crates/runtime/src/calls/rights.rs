@@ -4,6 +4,7 @@
 //! Before the first such call, the run directory is opened, and files in it are found by its descriptor from then on. Before
 //! the process becomes another user, that user is given the directory and the thread's files in it. The descriptor is not
 //! the program's: what would close it leaves it alone.
+use crate::calls::table;
 use crate::control;
 use crate::sys;
 use core::ffi::c_long;
@@ -125,5 +126,10 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { sys::syscall(number, arguments) }
+    unsafe {
+        match table::blocks(number) {
+            true => sys::waiting_syscall(number, arguments),
+            false => sys::syscall(number, arguments),
+        }
+    }
 }

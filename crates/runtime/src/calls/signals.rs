@@ -13,6 +13,8 @@ use crate::calls::inputs::Range;
 use crate::control;
 use crate::control::Mode;
 use crate::ending;
+use crate::interpose::object_of_thread;
+use crate::interpose::replay_cancellation;
 use crate::local::Local;
 use crate::sys;
 use core::ffi::c_int;
@@ -21,6 +23,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs::Entry;
+use run_model::Op;
 
 const SIGNALS: usize = 65;
 pub const FIRST: u32 = log_format::inputs::FIRST_SIGNAL;
@@ -214,8 +217,8 @@ impl Local {
     #[inline]
     pub fn at_safe_point(&mut self) {
         let due = match control::mode() {
-            Mode::Record => self.pending.count != 0,
-            _ => self.is_signal_due(),
+            Mode::Record => self.pending.count != 0 || self.is_to_be_cancelled(),
+            _ => self.is_signal_due() || self.was_cancelled_here(),
         };
         if due && !self.inside_event && !self.calls_pass {
             self.deliver();
@@ -248,6 +251,9 @@ impl Local {
                 }
                 self.run_handler((entry.entry.number - FIRST) as c_int, info);
             }
+            if self.was_cancelled_here() {
+                replay_cancellation(self, object_of_thread(self.index), || ());
+            }
             self.arm_gate();
             return;
         }
@@ -268,8 +274,15 @@ impl Local {
             self.log_signal(signal, range);
             self.run_handler(signal, info);
         }
+        self.cancel_here();
         let next = self.chaos.first_gate();
         self.slot.gate.store(next, Relaxed);
+    }
+
+    /// Replay: was this thread cancelled at the coming event, by a request of somebody else?
+    fn was_cancelled_here(&self) -> bool {
+        let gate = self.cursor.peek(self.event());
+        gate.is_some_and(|gate| gate.op == Op::Cancelled as u8 && gate.object == object_of_thread(self.index))
     }
 
     fn log_signal(&mut self, signal: c_int, info: Range) {

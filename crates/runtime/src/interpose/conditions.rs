@@ -1,5 +1,6 @@
 //! Condition variables: a wait is two events, one that gives the mutex up and one that has it again (Light, §4.3).
 use crate::calls;
+use crate::calls::cancellation;
 use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
@@ -44,6 +45,7 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
         {
             local.blocking(|| ());
             local.calls_pass = false;
+            local.waits_cancellably = false;
             let canceller = local.last_user(object_of(local.index));
             let holder = if mutex != 0 { local.last_user(mutex) } else { None };
             let (sources, count) = both(canceller, holder);
@@ -66,7 +68,13 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
         _pthread_cleanup_push(&mut frame, cancelled, (&raw mut objects).cast());
         let result = match observed() {
             // What libc calls to wait, or to be cancelled, is not the program's doing.
-            Some(local) => local.blocking(|| calls::unrecorded(wait)),
+            Some(local) => {
+                local.waits_cancellably = true;
+                local.pass_request_on();
+                let result = local.blocking(|| calls::unrecorded(wait));
+                local.waits_cancellably = false;
+                result
+            }
             None => wait(),
         };
         _pthread_cleanup_pop(&mut frame, 0);
@@ -89,14 +97,13 @@ fn both(one: Option<Point>, other: Option<Point>) -> ([Point; 2], usize) {
 /// somebody else could take effect too early.
 pub fn replay_cancellation(local: &mut Local, object: u64, before: impl FnOnce()) {
     if local.expects(Op::Cancelled) {
-        local.begin(Op::Cancelled, object);
+        // No safe point: it may be the one we come from.
+        local.wait_for_turn(Op::Cancelled, object);
         before();
         local.complete();
-        // SAFETY: cancellation is enabled, as it was; a request to oneself takes effect at the next test.
-        unsafe {
-            calls::unrecorded(|| real::pthread_cancel(libc::pthread_self()));
-            real::pthread_testcancel();
-        }
+        cancellation::ask_libc();
+        // SAFETY: cancellation is enabled, as it was: the request takes effect here at the latest.
+        unsafe { real::pthread_testcancel() };
     }
 }
 

@@ -84,6 +84,19 @@ fn on_descriptor<R>(file: c_int, buffers: &[libc::iovec], action: impl FnOnce() 
     local.exclusively(Op::Output, object_of(file), |_: &mut Local| action())
 }
 
+/// libc tests for cancellation inside these calls, where we cannot have it.
+fn test_cancel_around<R>(action: impl FnOnce() -> R) -> R {
+    let test = || {
+        if let Some(local) = observed() {
+            local.test_cancel();
+        }
+    };
+    test();
+    let result = action();
+    test();
+    result
+}
+
 /// Declares functions that use a stream.
 macro_rules! stream_functions {
     ($($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)? = $stream:expr;)*) => {$(
@@ -181,16 +194,12 @@ pub unsafe extern "C-unwind" fn vdprintf(file: c_int, format: *const c_char, arg
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: usize) -> isize {
-    // SAFETY: the program's own call.
-    on_descriptor(
-        file,
-        &[libc::iovec {
-            iov_base: bytes.cast_mut(),
-            iov_len: count,
-        }],
-        // SAFETY: the program's own call, with its arguments.
-        || unsafe { real::write(file, bytes, count) },
-    )
+    let buffers = [libc::iovec {
+        iov_base: bytes.cast_mut(),
+        iov_len: count,
+    }];
+    // SAFETY: the program's own call, with its arguments.
+    test_cancel_around(|| on_descriptor(file, &buffers, || unsafe { real::write(file, bytes, count) }))
 }
 
 /// # Safety
@@ -204,7 +213,7 @@ pub unsafe extern "C-unwind" fn writev(file: c_int, parts: *const libc::iovec, c
         } else {
             &[]
         };
-        on_descriptor(file, buffers, || real::writev(file, parts, count))
+        test_cancel_around(|| on_descriptor(file, buffers, || real::writev(file, parts, count)))
     }
 }
 

@@ -3,6 +3,7 @@
 //! A created thread gets its index from its creator's event, and its stack from its index, so both are the same in
 //! every run. Its end is noticed by a destructor of thread-specific data, which libc runs however the thread ends.
 use crate::calls;
+use crate::calls::cancellation;
 use crate::calls::signals;
 use crate::control;
 use crate::control::Mode;
@@ -267,7 +268,7 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     }
 }
 
-/// Creates the key for `watch_exit`: at startup, so that the program's own keys get the same numbers in every run.
+/// Notes the main thread, and creates the key for `watch_exit`: at startup, so that the program's own keys get the same numbers in every run.
 pub fn prepare() {
     let mut key: pthread_key_t = 0;
     // SAFETY: libc fills `key`. Key 0 is our "not created": if we get it, we ask again.
@@ -278,6 +279,8 @@ pub fn prepare() {
         }
     }
     EXIT_KEY.store(key, Relaxed);
+    // SAFETY: no arguments. We are in the main thread.
+    HANDLES[0].store(unsafe { libc::pthread_self() }, Relaxed);
 }
 
 /// Arranges for `end_of_thread` to be called when this thread ends.
@@ -418,15 +421,19 @@ pub unsafe extern "C-unwind" fn pthread_timedjoin_np(
 pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the program's own call. How libc does it is not the program's doing.
     let real = || calls::unrecorded(|| unsafe { real::pthread_cancel(thread) });
-    let Some(index) = observed().and_then(|_| index_of(thread)) else {
+    let Some((local, index)) = observed().and_then(|local| Some((local, index_of(thread)?))) else {
         return real();
     };
+    let is_ours = calls::is_installed() && index != local.index;
     crate::interpose::release(Op::Cancel, object_of(index), Holding::Shared, || {
-        // In replay a thread that was cancelled at an event of its own does it itself, when it comes there.
-        if control::mode() == Mode::Replay && crate::replay::is_cancelled_at_an_event(index) {
-            0
-        } else {
-            real()
+        match control::mode() {
+            // A thread that was cancelled at an event of its own does it itself, when it comes there.
+            Mode::Replay if is_ours || crate::replay::is_cancelled_at_an_event(index) => 0,
+            Mode::Record if is_ours => {
+                cancellation::request(index);
+                0
+            }
+            _ => real(),
         }
     })
 }
@@ -442,7 +449,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
 pub unsafe extern "C-unwind" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
     // SAFETY: the program's own call.
     let real = || unsafe { real::pthread_kill(thread, signal) };
-    let Some((local, index)) = observed().zip(index_of(thread)) else {
+    let Some((local, index)) = observed().and_then(|local| Some((local, index_of(thread)?))) else {
         return real();
     };
     // To oneself: a system call like any other, `calls::Local::signal_self`.
