@@ -239,6 +239,7 @@ impl Watched<'_> {
         // Output is passed on without being compared.
         let nothing = Comparison {
             recorded_bytes: 0,
+            others_bytes: 0,
             replayed_bytes: 0,
             first_difference: None,
         };

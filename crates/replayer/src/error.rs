@@ -43,6 +43,10 @@ pub enum Error {
 
     // The system.
     AddressesNotFixed,
+    /// The directory that the program ran in when it was recorded.
+    NoRecordedDirectory {
+        path: PathBuf,
+    },
     CannotStart {
         path: PathBuf,
         source: io::Error,
@@ -207,6 +211,11 @@ impl fmt::Display for Error {
                 f,
                 "this system does not let programs run without address-space randomisation (personality is refused), \
                  which replay needs; in Docker, add --security-opt seccomp=unconfined"
+            ),
+            Error::NoRecordedDirectory { path } => write!(
+                f,
+                "the program was recorded in {}, which does not exist; make it, it may be empty",
+                path.display()
             ),
             Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", path.display(), plain(source)),
             Error::NoNamespace { example, source } => write!(

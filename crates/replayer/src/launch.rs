@@ -20,6 +20,7 @@ use runtime_abi::CONTROL_VARIABLE;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -78,6 +79,20 @@ pub fn command<'a>(
     Ok((command, staging))
 }
 
+/// The system does not say which of the two is not there.
+fn cannot_start(meta: &RunMeta, source: io::Error) -> Error {
+    let directory = Path::new(meta.cwd.as_os_str());
+    if source.kind() == io::ErrorKind::NotFound && !directory.is_dir() {
+        return Error::NoRecordedDirectory {
+            path: directory.to_owned(),
+        };
+    }
+    Error::CannotStart {
+        path: meta.executable.path.as_os_str().into(),
+        source,
+    }
+}
+
 /// A started program with its output being read.
 pub struct Running<S> {
     child: Child,
@@ -102,10 +117,7 @@ impl<S: Sink> Running<S> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|source| {
             let failed_step = staging.and_then(|staging| staging.failed_step(&source));
-            failed_step.unwrap_or_else(|| Error::CannotStart {
-                path: meta.executable.path.as_os_str().into(),
-                source,
-            })
+            failed_step.unwrap_or_else(|| cannot_start(meta, source))
         })?;
         let (Some(out), Some(err)) = (child.stdout.take(), child.stderr.take()) else {
             unreachable!("both streams were asked to be pipes");

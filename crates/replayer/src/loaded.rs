@@ -36,6 +36,8 @@ pub struct LoadedRun {
     /// of an event, or of several at once, that never counted.
     pub ended_in: Option<(u32, u32)>,
     pub truncated: Option<Truncated>,
+    /// Bytes of the kept standard output and error that other processes wrote.
+    pub others_bytes: [u64; 2],
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
     pub sites: SiteBook,
@@ -125,6 +127,7 @@ impl LoadedRun {
             identity.extend([hash, format!("{events} {:?} {}", slot.lost, slot.signal)]);
         }
         drop_unborn(&mut logs);
+        let others_bytes = Output::by_others(&overview);
         let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
         let sites = SiteBook::load(&run);
         let call_sites = run.control()?.call_sites()?;
@@ -139,6 +142,7 @@ impl LoadedRun {
             logs,
             ended_in,
             truncated,
+            others_bytes,
             hash,
             sites,
         })
@@ -181,6 +185,18 @@ impl Output {
         Output {
             missing: [missing(0), missing(1)],
         }
+    }
+
+    /// Bytes of standard output and error that children of the program wrote: more arrived than the program logged.
+    fn by_others(overview: &Overview) -> [u64; 2] {
+        let Some(ending) = overview.meta.ending.as_ref().filter(|_| overview.header.forked) else {
+            return [0, 0];
+        };
+        let [out, err] = overview.header.shown_bytes;
+        [
+            ending.stdout.bytes.saturating_sub(out),
+            ending.stderr.bytes.saturating_sub(err),
+        ]
     }
 
     /// Had `thread`, which completed `events`, written something in the event that it did not complete?

@@ -134,6 +134,11 @@ impl Sink for Capture {
 pub struct Compare {
     recorded: BufReader<File>,
     pass: PassTo,
+    /// Bytes of the recorded stream that other processes wrote, which are not there in replay. Where they are among the
+    /// others is not known; each of the program's own writes is compared when it is made.
+    others_bytes: u64,
+    /// Of these, found so far.
+    passed_over: u64,
     replayed_bytes: u64,
     first_difference: Option<u64>,
 }
@@ -142,6 +147,8 @@ pub struct Compare {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
     pub recorded_bytes: u64,
+    /// Of these, written by other processes.
+    pub others_bytes: u64,
     pub replayed_bytes: u64,
     /// Offset of the first byte that differs, or at which one of the two has ended.
     pub first_difference: Option<u64>,
@@ -155,15 +162,17 @@ impl Comparison {
     /// One is the beginning of the other: as good as a recording that was cut off allows.
     pub fn is_prefix(&self) -> bool {
         self.first_difference
-            .is_none_or(|offset| offset == self.recorded_bytes.min(self.replayed_bytes))
+            .is_none_or(|offset| offset == (self.recorded_bytes - self.others_bytes).min(self.replayed_bytes))
     }
 }
 
 impl Compare {
-    pub fn new(recorded: File, pass: PassTo) -> Compare {
+    pub fn new(recorded: File, others_bytes: u64, pass: PassTo) -> Compare {
         Compare {
             recorded: BufReader::new(recorded),
             pass,
+            others_bytes,
+            passed_over: 0,
             replayed_bytes: 0,
             first_difference: None,
         }
@@ -172,15 +181,52 @@ impl Compare {
     pub fn finish(self) -> io::Result<Comparison> {
         let recorded_bytes = self.recorded.get_ref().metadata()?.len();
         let replayed_bytes = self.replayed_bytes;
+        let others_bytes = self.others_bytes.min(recorded_bytes);
+        let own_bytes = recorded_bytes - others_bytes;
         let first_difference = match self.first_difference {
-            None if recorded_bytes != replayed_bytes => Some(recorded_bytes.min(replayed_bytes)),
+            None if own_bytes != replayed_bytes => Some(own_bytes.min(replayed_bytes)),
             known => known,
         };
         Ok(Comparison {
             recorded_bytes,
+            others_bytes,
             replayed_bytes,
             first_difference,
         })
+    }
+}
+
+impl Compare {
+    /// How many of `bytes` are next in the recorded stream, when what others wrote is passed over.
+    fn same_among_others(&mut self, bytes: &[u8]) -> usize {
+        for (same, byte) in bytes.iter().enumerate() {
+            loop {
+                let mut recorded = [0];
+                if self.recorded.read_exact(&mut recorded).is_err() {
+                    return same;
+                }
+                if recorded[0] == *byte {
+                    break;
+                }
+                self.passed_over += 1;
+                if self.passed_over > self.others_bytes {
+                    return same;
+                }
+            }
+        }
+        bytes.len()
+    }
+
+    /// How many of `bytes` are next in the recorded stream.
+    fn same(&mut self, bytes: &[u8]) -> usize {
+        let mut expected = Vec::new();
+        // A read error shows as a difference at the place where it happened.
+        let _ = self
+            .recorded
+            .by_ref()
+            .take(bytes.len() as u64)
+            .read_to_end(&mut expected);
+        bytes.iter().zip(&expected).take_while(|(a, b)| a == b).count()
     }
 }
 
@@ -188,14 +234,10 @@ impl Sink for Compare {
     fn take(&mut self, bytes: &[u8]) {
         self.pass.write(bytes);
         if self.first_difference.is_none() {
-            let mut expected = Vec::new();
-            // A read error shows as a difference at the place where it happened.
-            let _ = self
-                .recorded
-                .by_ref()
-                .take(bytes.len() as u64)
-                .read_to_end(&mut expected);
-            let same = bytes.iter().zip(&expected).take_while(|(a, b)| a == b).count();
+            let same = match self.others_bytes {
+                0 => self.same(bytes),
+                _ => self.same_among_others(bytes),
+            };
             if same < bytes.len() {
                 self.first_difference = Some(self.replayed_bytes + same as u64);
             }
@@ -210,10 +252,14 @@ mod tests {
     use std::io::Seek;
 
     fn compare(recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
+        compare_among(0, recorded, chunks)
+    }
+
+    fn compare_among(others_bytes: u64, recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(recorded).expect("written");
         file.rewind().expect("rewound");
-        let mut compare = Compare::new(file, PassTo::Nowhere);
+        let mut compare = Compare::new(file, others_bytes, PassTo::Nowhere);
         for chunk in chunks {
             compare.take(chunk);
         }
@@ -234,5 +280,23 @@ mod tests {
         assert!(compare(b"hello", &[b"hel"]).is_prefix());
         assert!(compare(b"hel", &[b"hello"]).is_prefix());
         assert!(!compare(b"hello", &[b"heL"]).is_prefix());
+    }
+
+    #[test]
+    fn what_other_processes_wrote_is_passed_over() {
+        for recorded in [
+            &b"child\none\ntwo\n"[..],
+            b"one\nchild\ntwo\n",
+            b"one\ntwo\nchild\n",
+            b"one\ntchild\nwo\n",
+        ] {
+            assert_eq!(compare_among(6, recorded, &[b"one\n", b"two\n"]).first_difference, None);
+            assert_eq!(
+                compare_among(6, recorded, &[b"one\n", b"tWo\n"]).first_difference,
+                Some(5)
+            );
+            assert_eq!(compare_among(6, recorded, &[b"one\n"]).first_difference, Some(4));
+            assert_eq!(compare_among(6, recorded, &[b"one\ntwo\n!"]).first_difference, Some(8));
+        }
     }
 }

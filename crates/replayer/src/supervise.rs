@@ -72,15 +72,17 @@ pub fn replay_once(
     show: Show,
 ) -> Result<Observed> {
     let control = control_memory(loaded, schedule_directory, watch)?;
-    let compare = |name, pass| {
+    let compare = |name, others_bytes, pass| {
         let path = loaded.run.file(name);
         let file = File::open(&path).map_err(|e| run_store::Error::io("read", &path, e))?;
         Ok::<_, Error>(Compare::new(
             file,
+            others_bytes,
             if show == Show::Output { pass } else { PassTo::Nowhere },
         ))
     };
-    let (out, err) = (compare("stdout", PassTo::Stdout)?, compare("stderr", PassTo::Stderr)?);
+    let out = compare("stdout", loaded.others_bytes[0], PassTo::Stdout)?;
+    let err = compare("stderr", loaded.others_bytes[1], PassTo::Stderr)?;
     let started = Instant::now();
     let mut running = Running::start(&loaded.meta, stage, &control, OrphanedProgram::IsKilled, out, err)?;
     let mut maps = Vec::new();
