@@ -18,14 +18,14 @@ int main(void) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0)
-        _exit(write(1, "a child was here\n", 17) == 17 ? 7 : 1);
+        _exit(write(1, "child: here\n", 12) == 12 ? 7 : 1);
     REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
     hash = mix(hash, (uint64_t)child);
     char *arguments[] = {"sh", "-c", "exit 5", NULL};
     REQUIRE(posix_spawn(&child, "/bin/sh", NULL, NULL, arguments, environ) == 0);
     REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
     hash = mix(hash, (uint64_t)child);
-    REQUIRE(WEXITSTATUS(system("echo and a shell; exit 3")) == 3);
+    REQUIRE(WEXITSTATUS(system("echo child: a shell; exit 3")) == 3);
     FILE *stream = popen("echo $$; date +%N", "r");
     REQUIRE(stream != NULL);
     while (fgets(line, sizeof line, stream))
