@@ -657,4 +657,19 @@ mod tests {
         file[at] ^= 1;
         assert_eq!(read(&file, 0), Err(Damage::Hash { offset: 0 }));
     }
+
+    #[test]
+    fn an_entry_without_ranges_is_found_from_the_end() {
+        let last = |calls: Written| {
+            let file = write(0, &calls);
+            let end = end_of_stream(file.first_chunk().expect("a header")) as usize;
+            assert_eq!(end, file.len());
+            last_entry(file[..end].last_chunk().expect("an entry or the header"))
+                .map(|entry| (entry.event, entry.result))
+        };
+        let with_ranges = (3, 0, 40, vec![(0x1000, vec![7; 40])]);
+        assert_eq!(last(vec![with_ranges.clone(), (4, 1, 5, vec![])]), Some((4, 5)));
+        assert_eq!(last(vec![(2, 1, 5, vec![]), with_ranges]), None);
+        assert_eq!(last(vec![]), None);
+    }
 }

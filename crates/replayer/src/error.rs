@@ -56,6 +56,10 @@ pub enum Error {
 
     // The system.
     AddressesNotFixed,
+    /// The directory that the program ran in when it was recorded.
+    NoRecordedDirectory {
+        path: PathBuf,
+    },
     CannotStart {
         path: PathBuf,
         source: io::Error,
@@ -244,6 +248,11 @@ impl fmt::Display for Error {
                 "{} is the part of one process of a run, which is replayed as a whole: refrain replay {}",
                 path.display(),
                 path.parent().unwrap_or(path).display()
+            ),
+            Error::NoRecordedDirectory { path } => write!(
+                f,
+                "the program was recorded in {}, which does not exist; make it, it may be empty",
+                path.display()
             ),
             Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", path.display(), plain(source)),
             Error::NoNamespace { example, source } => write!(

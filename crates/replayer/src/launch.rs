@@ -178,6 +178,20 @@ impl Drop for Alias {
     }
 }
 
+/// The system does not say which of the two is not there.
+fn cannot_start(meta: &RunMeta, source: io::Error) -> Error {
+    let directory = Path::new(meta.cwd.as_os_str());
+    if source.kind() == io::ErrorKind::NotFound && !directory.is_dir() {
+        return Error::NoRecordedDirectory {
+            path: directory.to_owned(),
+        };
+    }
+    Error::CannotStart {
+        path: meta.executable.path.as_os_str().into(),
+        source,
+    }
+}
+
 /// A started program with its output being read.
 pub struct Running<S> {
     /// The ends of its pipes that others may write to, as long as there may be others.
@@ -300,10 +314,7 @@ impl<S: Sink> Running<S> {
 fn spawn(mut command: Command, staging: Option<Staging<'_>>, meta: &RunMeta) -> Result<Child> {
     command.spawn().map_err(|source| {
         let failed_step = staging.and_then(|staging| staging.failed_step(&source));
-        failed_step.unwrap_or_else(|| Error::CannotStart {
-            path: meta.executable.path.as_os_str().into(),
-            source,
-        })
+        failed_step.unwrap_or_else(|| cannot_start(meta, source))
     })
 }
 

@@ -40,6 +40,8 @@ pub struct LoadedRun {
     /// of an event, or of several at once, that never counted.
     pub ended_in: Option<(u32, u32)>,
     pub truncated: Option<Truncated>,
+    /// Bytes of the kept standard output and error that other processes wrote.
+    pub others_bytes: [u64; 2],
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
     pub sites: SiteBook,
@@ -49,8 +51,6 @@ pub struct LoadedRun {
     pub origin: Origin,
     /// What a replay of it begins with.
     pub beginning: Beginning,
-    /// Processes of the run started programs in other ways than by `exec`, or processes that are not recorded.
-    pub started_programs: bool,
     /// The other processes of the run, if this is the first.
     pub processes: Vec<LoadedRun>,
 }
@@ -113,8 +113,10 @@ impl LoadedRun {
                 path: run.path().to_owned(),
             });
         }
+        let others_bytes = Output::by_others(&overview);
         let others = std::mem::take(&mut overview.processes);
         let mut first = LoadedRun::from_overview(run, overview)?;
+        first.others_bytes = others_bytes;
         for overview in others {
             let number = overview.meta.process.as_ref().map_or(0, |process| process.number);
             let process = LoadedRun::from_overview(first.run.process(number), overview)?;
@@ -188,7 +190,6 @@ impl LoadedRun {
             call_sites,
             pid: header.pid,
             origin: header.origin,
-            started_programs: header.spawned > 0 || header.forked,
             beginning,
             processes: Vec::new(),
             run,
@@ -197,6 +198,7 @@ impl LoadedRun {
             logs,
             ended_in,
             truncated,
+            others_bytes: [0; 2],
             hash,
             sites,
         })
@@ -212,15 +214,6 @@ impl LoadedRun {
             events(schedule.threads.get(thread as usize).map(|part| part.events)) < recorded
         };
         self.ended_in = self.ended_in.filter(|(thread, _)| !is_lost(*thread));
-    }
-
-    /// Can programs that were not recorded have written where the recorded ones did?
-    pub fn had_strangers(&self) -> bool {
-        let was_replaced = |process: &LoadedRun| {
-            let outcome = process.meta.ending.as_ref().map(|ending| ending.outcome);
-            outcome == Some(Outcome::Replaced)
-        };
-        self.started_programs || self.all().any(was_replaced)
     }
 
     /// The process and, if it is the first, all others.
@@ -253,6 +246,23 @@ impl Output {
         Output {
             missing: [missing(0), missing(1)],
         }
+    }
+
+    /// Bytes of standard output and error that programs wrote which are not recorded: more arrived than the processes of the
+    /// run logged.
+    fn by_others(overview: &Overview) -> [u64; 2] {
+        let all = || std::iter::once(overview).chain(&overview.processes);
+        let were_there = overview.header.forked
+            || overview.header.spawned > 0
+            || all().any(|process| process.header.ended == Ended::Replaced);
+        let Some(ending) = overview.meta.ending.as_ref().filter(|_| were_there) else {
+            return [0, 0];
+        };
+        let logged = |stream: usize| all().map(|process| process.header.shown_bytes[stream]).sum();
+        [
+            ending.stdout.bytes.saturating_sub(logged(0)),
+            ending.stderr.bytes.saturating_sub(logged(1)),
+        ]
     }
 
     /// Had `thread`, which completed `events`, written something in the event that it did not complete?

@@ -134,29 +134,24 @@ impl Sink for Capture {
 pub struct Compare {
     recorded: BufReader<File>,
     pass: PassTo,
-    /// Programs that are not recorded may have written in between; there are none of them in a replay.
-    others: Others,
+    /// Bytes of the recorded stream that other processes wrote, which are not there in replay. Where they are among the
+    /// others is not known; each of the program's own writes is compared when it is made.
+    others_bytes: u64,
+    /// Of these, found so far.
+    passed_over: u64,
     replayed_bytes: u64,
     first_difference: Option<u64>,
-    left_out: u64,
-}
-
-/// Can something that is not replayed have written to the recorded stream?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
-    WroteNothing,
-    MayHaveWritten,
 }
 
 /// How two streams relate, byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Comparison {
     pub recorded_bytes: u64,
+    /// Of these, written by other processes.
+    pub others_bytes: u64,
     pub replayed_bytes: u64,
     /// Offset of the first byte that differs, or at which one of the two has ended.
     pub first_difference: Option<u64>,
-    /// Recorded bytes that somebody else must have written.
-    pub left_out: u64,
 }
 
 impl Comparison {
@@ -167,70 +162,82 @@ impl Comparison {
     /// One is the beginning of the other: as good as a recording that was cut off allows.
     pub fn is_prefix(&self) -> bool {
         self.first_difference
-            .is_none_or(|offset| offset == self.recorded_bytes.min(self.replayed_bytes))
+            .is_none_or(|offset| offset == (self.recorded_bytes - self.others_bytes).min(self.replayed_bytes))
     }
 }
 
 impl Compare {
-    pub fn new(recorded: File, pass: PassTo, others: Others) -> Compare {
+    pub fn new(recorded: File, others_bytes: u64, pass: PassTo) -> Compare {
         Compare {
             recorded: BufReader::new(recorded),
             pass,
-            others,
+            others_bytes,
+            passed_over: 0,
             replayed_bytes: 0,
             first_difference: None,
-            left_out: 0,
         }
-    }
-
-    /// Goes on to where the recording has this byte. False: it has no more.
-    fn find(&mut self, byte: u8) -> bool {
-        let mut next = [0];
-        while self.recorded.read_exact(&mut next).is_ok() {
-            if next[0] == byte {
-                return true;
-            }
-            self.left_out += 1;
-        }
-        false
     }
 
     pub fn finish(self) -> io::Result<Comparison> {
         let recorded_bytes = self.recorded.get_ref().metadata()?.len();
         let replayed_bytes = self.replayed_bytes;
-        let (first_difference, left_out) = match (self.first_difference, self.others) {
-            (None, Others::MayHaveWritten) => (None, recorded_bytes - replayed_bytes),
-            (None, Others::WroteNothing) if recorded_bytes != replayed_bytes => {
-                (Some(recorded_bytes.min(replayed_bytes)), 0)
-            }
-            (known, _) => (known, self.left_out),
+        let others_bytes = self.others_bytes.min(recorded_bytes);
+        let own_bytes = recorded_bytes - others_bytes;
+        let first_difference = match self.first_difference {
+            None if own_bytes != replayed_bytes => Some(own_bytes.min(replayed_bytes)),
+            known => known,
         };
         Ok(Comparison {
             recorded_bytes,
+            others_bytes,
             replayed_bytes,
             first_difference,
-            left_out,
         })
+    }
+}
+
+impl Compare {
+    /// How many of `bytes` are next in the recorded stream, when what others wrote is passed over.
+    fn same_among_others(&mut self, bytes: &[u8]) -> usize {
+        for (same, byte) in bytes.iter().enumerate() {
+            loop {
+                let mut recorded = [0];
+                if self.recorded.read_exact(&mut recorded).is_err() {
+                    return same;
+                }
+                if recorded[0] == *byte {
+                    break;
+                }
+                self.passed_over += 1;
+                if self.passed_over > self.others_bytes {
+                    return same;
+                }
+            }
+        }
+        bytes.len()
+    }
+
+    /// How many of `bytes` are next in the recorded stream.
+    fn same(&mut self, bytes: &[u8]) -> usize {
+        let mut expected = Vec::new();
+        // A read error shows as a difference at the place where it happened.
+        let _ = self
+            .recorded
+            .by_ref()
+            .take(bytes.len() as u64)
+            .read_to_end(&mut expected);
+        bytes.iter().zip(&expected).take_while(|(a, b)| a == b).count()
     }
 }
 
 impl Sink for Compare {
     fn take(&mut self, bytes: &[u8]) {
         self.pass.write(bytes);
-        if self.first_difference.is_none() && self.others == Others::MayHaveWritten {
-            let same = bytes.iter().take_while(|byte| self.find(**byte)).count();
-            if same < bytes.len() {
-                self.first_difference = Some(self.replayed_bytes + same as u64);
-            }
-        } else if self.first_difference.is_none() {
-            let mut expected = Vec::new();
-            // A read error shows as a difference at the place where it happened.
-            let _ = self
-                .recorded
-                .by_ref()
-                .take(bytes.len() as u64)
-                .read_to_end(&mut expected);
-            let same = bytes.iter().zip(&expected).take_while(|(a, b)| a == b).count();
+        if self.first_difference.is_none() {
+            let same = match self.others_bytes {
+                0 => self.same(bytes),
+                _ => self.same_among_others(bytes),
+            };
             if same < bytes.len() {
                 self.first_difference = Some(self.replayed_bytes + same as u64);
             }
@@ -245,14 +252,14 @@ mod tests {
     use std::io::Seek;
 
     fn compare(recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
-        compare_with(Others::WroteNothing, recorded, chunks)
+        compare_among(0, recorded, chunks)
     }
 
-    fn compare_with(others: Others, recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
+    fn compare_among(others_bytes: u64, recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(recorded).expect("written");
         file.rewind().expect("rewound");
-        let mut compare = Compare::new(file, PassTo::Nowhere, others);
+        let mut compare = Compare::new(file, others_bytes, PassTo::Nowhere);
         for chunk in chunks {
             compare.take(chunk);
         }
@@ -269,19 +276,27 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_left_out() {
-        let compare = |chunks: &[&[u8]]| compare_with(Others::MayHaveWritten, b"one\nTWO\nthree\nFOUR\n", chunks);
-        assert!(compare(&[b"one\n", b"three\n"]).is_same());
-        assert_eq!(compare(&[b"one\n", b"three\n"]).left_out, 9);
-        assert_eq!(compare(&[]).left_out, 19);
-        assert_eq!(compare(&[b"one\n", b"three\nfive\n"]).first_difference, Some(10));
-        assert_eq!(compare(&[b"three\n", b"one\n"]).first_difference, Some(6));
-    }
-
-    #[test]
     fn a_prefix_is_told_from_a_difference() {
         assert!(compare(b"hello", &[b"hel"]).is_prefix());
         assert!(compare(b"hel", &[b"hello"]).is_prefix());
         assert!(!compare(b"hello", &[b"heL"]).is_prefix());
+    }
+
+    #[test]
+    fn what_other_processes_wrote_is_passed_over() {
+        for recorded in [
+            &b"child\none\ntwo\n"[..],
+            b"one\nchild\ntwo\n",
+            b"one\ntwo\nchild\n",
+            b"one\ntchild\nwo\n",
+        ] {
+            assert_eq!(compare_among(6, recorded, &[b"one\n", b"two\n"]).first_difference, None);
+            assert_eq!(
+                compare_among(6, recorded, &[b"one\n", b"tWo\n"]).first_difference,
+                Some(5)
+            );
+            assert_eq!(compare_among(6, recorded, &[b"one\n"]).first_difference, Some(4));
+            assert_eq!(compare_among(6, recorded, &[b"one\ntwo\n!"]).first_difference, Some(8));
+        }
     }
 }

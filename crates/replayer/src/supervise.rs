@@ -6,7 +6,6 @@ use crate::launch::outcome_of;
 use crate::loaded::LoadedRun;
 use crate::output::Compare;
 use crate::output::Comparison;
-use crate::output::Others;
 use crate::output::PassTo;
 use crate::plan::Plan;
 use crate::processes;
@@ -95,20 +94,17 @@ pub fn replay_once(
     let settings: Vec<Setting> = Setting::of_all(loaded, plan, watch.jitter_seed, watch.trace).collect();
     let mut controls = set_up(&memory, &settings)?.into_iter();
     let control = controls.next().expect("a run has a first process");
-    let compare = |name, pass| {
+    let compare = |name, others_bytes, pass| {
         let path = loaded.run.file(name);
         let file = File::open(&path).map_err(|e| run_store::Error::io("read", &path, e))?;
         Ok::<_, Error>(Compare::new(
             file,
+            others_bytes,
             if show == Show::Output { pass } else { PassTo::Nowhere },
-            if loaded.had_strangers() {
-                Others::MayHaveWritten
-            } else {
-                Others::WroteNothing
-            },
         ))
     };
-    let (out, err) = (compare("stdout", PassTo::Stdout)?, compare("stderr", PassTo::Stderr)?);
+    let out = compare("stdout", loaded.others_bytes[0], PassTo::Stdout)?;
+    let err = compare("stderr", loaded.others_bytes[1], PassTo::Stderr)?;
     let started = Instant::now();
     let running = Running::start(&loaded.meta, stage, &control, OrphanedProgram::IsKilled, out, err)?;
     let mut all = Everybody {

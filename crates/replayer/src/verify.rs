@@ -120,15 +120,18 @@ fn check_stream(name: &'static str, captured: Option<Captured>, comparison: Comp
     // What a killed program had written last may not have been read, or not yet have been counted as an event.
     let prefix_suffices = cut_off || captured.is_none_or(|captured| !captured.complete);
     let passed = comparison.is_same() || (prefix_suffices && comparison.is_prefix());
-    let replayed = match comparison.first_difference {
-        None if comparison.left_out > 0 => format!(
-            "{} bytes, identical; {} are of programs that were not recorded",
-            comparison.replayed_bytes, comparison.left_out
+    let recorded = match comparison.others_bytes {
+        0 => format!("{} bytes", comparison.recorded_bytes),
+        others => format!(
+            "{} bytes, {others} of them by other processes",
+            comparison.recorded_bytes
         ),
+    };
+    let replayed = match comparison.first_difference {
         None => format!("{} bytes, identical", comparison.replayed_bytes),
         Some(offset) => format!("{} bytes, identical up to byte {offset}", comparison.replayed_bytes),
     };
-    Check::new(name, passed, format!("{} bytes", comparison.recorded_bytes), replayed)
+    Check::new(name, passed, recorded, replayed)
 }
 
 pub fn check_threads(loaded: &LoadedRun, schedule: &Schedule, slots: &[SlotSnapshot]) -> Check {

@@ -1,4 +1,4 @@
-// Other programs: started in every way, waited for, read from; a replay starts none of them, and forks again what was forked.
+// Other programs: started in every way, waited for, read from; a replay starts none of them, and lacks what they printed.
 //# threads: 1
 //# expect: pass
 #define _GNU_SOURCE
@@ -14,16 +14,18 @@ int main(void) {
     uint64_t hash = 0;
     int status = 0;
     char line[64];
+    puts("before");
+    fflush(stdout);
     pid_t child = fork();
     if (child == 0)
-        _exit(7);
+        _exit(write(1, "child: here\n", 12) == 12 ? 7 : 1);
     REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
     hash = mix(hash, (uint64_t)child);
     char *arguments[] = {"sh", "-c", "exit 5", NULL};
     REQUIRE(posix_spawn(&child, "/bin/sh", NULL, NULL, arguments, environ) == 0);
     REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
     hash = mix(hash, (uint64_t)child);
-    REQUIRE(WEXITSTATUS(system("exit 3")) == 3);
+    REQUIRE(WEXITSTATUS(system("echo child: a shell; exit 3")) == 3);
     FILE *stream = popen("echo $$; date +%N", "r");
     REQUIRE(stream != NULL);
     while (fgets(line, sizeof line, stream))
