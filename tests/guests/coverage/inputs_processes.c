@@ -18,7 +18,7 @@ int main(void) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0)
-        _exit(write(1, "child: here\n", 12) == 12 ? 7 : 1);
+        _exit(write(1, "forked: here\n", 13) == 13 ? 7 : 1);
     REQUIRE(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
     hash = mix(hash, (uint64_t)child);
     char *arguments[] = {"sh", "-c", "exit 5", NULL};
