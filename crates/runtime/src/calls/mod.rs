@@ -141,7 +141,7 @@ pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
         return real(arguments);
     }
     if control::mode() == Mode::Record && rights::gives_up(number) {
-        rights::before_giving_up(number, &arguments);
+        rights::before_giving_up(number, arguments);
     }
     let Some(local) = Local::current() else {
         return real(arguments);
