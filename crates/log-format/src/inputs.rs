@@ -360,6 +360,21 @@ impl Lengths {
     }
 }
 
+impl Lengths {
+    /// Where in the file the last `bytes` bytes of the stream are: the offsets and lengths of two parts, one behind the other.
+    pub fn last_places(&self, bytes: usize) -> Option<[(usize, usize); 2]> {
+        let from = self.stream.checked_sub(bytes)?;
+        let on_shelf = self.on_shelf.saturating_sub(from);
+        let on_desk = bytes - on_shelf;
+        // A part that is empty is nowhere.
+        let place = |at: usize, bytes: usize| if bytes == 0 { (0, 0) } else { (at, bytes) };
+        Some([
+            place(SHELF_AT + from, on_shelf),
+            place(DESK_AT + self.on_desk - on_desk, on_desk),
+        ])
+    }
+}
+
 /// The stream of a whole file.
 #[cfg(feature = "std")]
 pub fn stream_of(file: &[u8], thread: ThreadIndex) -> Result<std::vec::Vec<u8>, Damage> {
@@ -447,16 +462,11 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The last entry, if it has no ranges, from the `ENTRY_BYTES` before `end_of_stream`.
+/// The last entry, if it has no ranges, from the last `ENTRY_BYTES` of a stream (`Lengths::last_places`).
 pub fn last_entry(bytes: &[u8; ENTRY_BYTES]) -> Option<Entry> {
     let entry = Entry::decode(bytes);
     // The end of a range is no entry, whatever it looks like: its hash does not fit.
     (entry.ranges == 0 && RangeHash::new(&entry).fold() == entry.hash).then_some(entry)
-}
-
-/// Where the stream of entries ends in a file with this header.
-pub fn end_of_stream(header: &[u8; HEADER_BYTES]) -> u64 {
-    HEADER_BYTES as u64 + u64_at(header, LENGTH_OFFSET)
 }
 
 type Range<'a> = (u64, &'a [u8]);
@@ -662,10 +672,11 @@ mod tests {
     fn an_entry_without_ranges_is_found_from_the_end() {
         let last = |calls: Written| {
             let file = write(0, &calls);
-            let end = end_of_stream(file.first_chunk().expect("a header")) as usize;
-            assert_eq!(end, file.len());
-            last_entry(file[..end].last_chunk().expect("an entry or the header"))
-                .map(|entry| (entry.event, entry.result))
+            let lengths = Lengths::read(&file, file.len(), ThreadIndex(0)).expect("a whole file");
+            let places = lengths.last_places(ENTRY_BYTES)?;
+            let bytes = places.map(|(at, bytes)| &file[at..at + bytes]).concat();
+            let entry = last_entry(bytes.as_slice().first_chunk().expect("an entry"));
+            entry.map(|entry| (entry.event, entry.result))
         };
         let with_ranges = (3, 0, 40, vec![(0x1000, vec![7; 40])]);
         assert_eq!(last(vec![with_ranges.clone(), (4, 1, 5, vec![])]), Some((4, 5)));

@@ -6,6 +6,7 @@ use crate::sites::SiteBook;
 use log_format::Log;
 use log_format::inputs;
 use log_format::inputs::Entry;
+use log_format::inputs::Lengths;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Record;
@@ -267,7 +268,8 @@ impl Output {
 
     /// Had `thread`, which completed `events`, written something in the event that it did not complete?
     fn was_under_way(&mut self, run: &RunDirectory, thread: u32, events: u64) -> bool {
-        let written = last_write(&run.thread_inputs(thread)).filter(|write| write.event == events && write.result > 0);
+        let written =
+            last_write(&run.thread_inputs(thread), thread).filter(|write| write.event == events && write.result > 0);
         let Some(write) = written else { return false };
         match self.missing.iter_mut().find(|missing| **missing == write.result as u64) {
             Some(missing) => {
@@ -280,13 +282,17 @@ impl Output {
 }
 
 /// The last of a thread's recorded calls, if it is a write.
-fn last_write(path: &Path) -> Option<Entry> {
+fn last_write(path: &Path, thread: u32) -> Option<Entry> {
     let file = File::open(path).ok()?;
     let mut header = [0; inputs::HEADER_BYTES];
     file.read_exact_at(&mut header, 0).ok()?;
+    let bytes = file.metadata().ok()?.len() as usize;
+    let lengths = Lengths::read(&header, bytes, ThreadIndex(thread)).ok()?;
     let mut entry = [0; inputs::ENTRY_BYTES];
-    let at = inputs::end_of_stream(&header).checked_sub(entry.len() as u64)?;
-    file.read_exact_at(&mut entry, at).ok()?;
+    let [shelf, desk] = lengths.last_places(entry.len())?;
+    let (first, second) = entry.split_at_mut(shelf.1);
+    file.read_exact_at(first, shelf.0 as u64).ok()?;
+    file.read_exact_at(second, desk.0 as u64).ok()?;
     inputs::last_entry(&entry).filter(|entry| entry.number == libc::SYS_write as u32)
 }
 

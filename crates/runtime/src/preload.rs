@@ -1,12 +1,92 @@
-//! A program that was not built with refrain has us by `LD_PRELOAD`. That is nobody's business but the loader's: children
-//! are started without us.
+//! A program that was not built with refrain has us by `LD_PRELOAD`. That is nobody's business but the loader's: the program
+//! does not see it. The programs that it executes have us in the same way, if they are to be recorded.
+use crate::control;
+use crate::control::Mode;
 use core::ffi::c_char;
+use core::ffi::c_long;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
 const NAME: &[u8] = b"LD_PRELOAD=";
 const LIBRARY: &[u8] = runtime_abi::RUNTIME_LIBRARY.as_bytes();
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
+}
+
+/// Variables of a program that is executed, at most; with more it goes without us.
+const VARIABLES_MAX: usize = 511;
+/// Bytes of the one variable.
+const LIST_BYTES_MAX: usize = 4096;
+
+/// Our path: a string that the loader keeps. 0: not known.
+static PATH: AtomicUsize = AtomicUsize::new(0);
+
+/// Once, before there is a second thread: finds out where we are.
+pub fn remember() {
+    // SAFETY: Dl_info is plain old data, which dladdr fills for an address of ours.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(remember as *const () as *const libc::c_void, &mut info) != 0 {
+            PATH.store(info.dli_fname as usize, Relaxed);
+        }
+    }
+}
+
+/// Does this call execute a program that is to have us? Then, which argument has its variables.
+pub fn variables_of(number: c_long) -> Option<usize> {
+    let argument = match number {
+        libc::SYS_execve => 2,
+        libc::SYS_execveat => 3,
+        _ => return None,
+    };
+    let is_wanted = control::mode() == Mode::Record && control::inputs_only() && control::root().follow != 0;
+    is_wanted.then_some(argument)
+}
+
+/// Calls `action` with `variables`, a list as execve has it, and us in `LD_PRELOAD`: as the first of that list. Everything
+/// is on the stack: whoever calls may share its memory with another process.
+///
+/// # Safety
+/// `variables` is null, or a list of strings.
+pub unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*const *const c_char) -> R) -> R {
+    let mut list = [0u8; LIST_BYTES_MAX];
+    let mut places = [core::ptr::null::<c_char>(); VARIABLES_MAX + 1];
+    let path = PATH.load(Relaxed) as *const c_char;
+    if variables.is_null() || path.is_null() {
+        return action(variables);
+    }
+    let mut count = 1;
+    let mut others: &[u8] = b"";
+    // SAFETY: the caller's promise; the loader keeps our path for the life of the process.
+    let path = unsafe {
+        let mut variable = variables;
+        while !(*variable).is_null() {
+            match core::ffi::CStr::from_ptr(*variable).to_bytes().strip_prefix(NAME) {
+                Some(value) => others = value,
+                // Room is left for the null at the end.
+                None if count == VARIABLES_MAX => return action(variables),
+                None => {
+                    places[count] = *variable;
+                    count += 1;
+                }
+            }
+            variable = variable.add(1);
+        }
+        core::ffi::CStr::from_ptr(path).to_bytes()
+    };
+    let separator: &[u8] = if others.is_empty() { b"" } else { b":" };
+    let mut length = 0;
+    for part in [NAME, path, separator, others] {
+        // One byte less than there is room for: the end is a zero.
+        if length + part.len() >= LIST_BYTES_MAX {
+            return action(variables);
+        }
+        list[length..length + part.len()].copy_from_slice(part);
+        length += part.len();
+    }
+    places[0] = list.as_ptr().cast();
+    action(places.as_ptr())
 }
 
 /// Takes us out of `LD_PRELOAD`, if the tool put us there: always as the first of the list. Once, before there is a second

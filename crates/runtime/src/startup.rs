@@ -59,6 +59,7 @@ static CONSTRUCTOR: extern "C" fn() = {
                 control::header().pid.store(sys::process_id(), Relaxed);
             }
             preload::hide();
+            preload::remember();
             if !control::inputs_only() {
                 load_unwinder();
             }

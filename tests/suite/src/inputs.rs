@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         trial("inputs/other_scopes_refuse", other_scopes_refuse),
         trial("inputs/nobody_sees_the_preload", nobody_sees_the_preload),
         trial("inputs/exit_status", exit_status),
+        trial("inputs/shell_pipeline", shell_pipeline),
         trial("inputs/sort", |sandbox| {
             system_program(sandbox, "/usr/bin/sort", &["text"])
         }),
@@ -140,6 +141,29 @@ fn exit_status(sandbox: &Sandbox) -> Checked {
             .expect_status(0)?;
     }
     Ok(())
+}
+
+/// A shell, what it forks, and the programs that these execute: all unmodified, all recorded, all brought back.
+fn shell_pipeline(sandbox: &Sandbox) -> Checked {
+    let script = "seq 1 4 | while read n; do (echo $n $$ $(date +%N)); done | sort -r; ls / | wc -l; \
+                  env | grep -c LD_PRELOAD; exit 6";
+    let line = sandbox.refrain([
+        "record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", script,
+    ]);
+    let recorded = Recorded {
+        ended: sandbox.run(&line.within(LIMIT))?.expect_status(6)?,
+        directory: sandbox.work().join("run"),
+    };
+    let info = recorded.info(sandbox)?;
+    let processes = info["processes"].as_array().map_or(0, Vec::len);
+    require(processes >= 12, || {
+        format!("only {processes} other processes are recorded: {info}")
+    })?;
+    let printed = recorded.ended.stdout_text();
+    require(printed.lines().last() == Some("0"), || {
+        recorded.ended.told("a child sees LD_PRELOAD")
+    })?;
+    recorded.check_replay(sandbox, 5, 0, LIMIT)
 }
 
 /// A program of the distribution's, with a file of lines in its directory.

@@ -21,9 +21,11 @@ use crate::control;
 use crate::control::Mode;
 use crate::ending;
 use crate::local::Local;
+use crate::preload;
 use crate::processes;
 use crate::replay::Doing;
 use crate::sys;
+use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::mem::MaybeUninit;
@@ -50,6 +52,8 @@ struct Ranges {
     /// Most calls need one of them, so they are not cleared.
     ranges: [MaybeUninit<Range>; RANGES_MAX],
     count: usize,
+    /// There were more.
+    is_short: bool,
 }
 
 impl Ranges {
@@ -58,12 +62,17 @@ impl Ranges {
         Ranges {
             ranges: [const { MaybeUninit::uninit() }; RANGES_MAX],
             count: 0,
+            is_short: false,
         }
     }
 
     #[inline]
     fn add(&mut self, address: usize, from: usize, bytes: usize) {
-        if address != 0 && bytes != 0 && self.count < RANGES_MAX {
+        if address == 0 || bytes == 0 {
+            return;
+        }
+        self.is_short |= self.count == RANGES_MAX;
+        if self.count < RANGES_MAX {
             self.ranges[self.count].write(Range { address, from, bytes });
             self.count += 1;
         }
@@ -131,6 +140,23 @@ pub fn clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 
 /// # Safety
 /// As the system call demands of its arguments.
 pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
+    let Some(argument) = preload::variables_of(number) else {
+        // SAFETY: the caller's promise.
+        return unsafe { any_call(number, arguments) };
+    };
+    let mut changed = *arguments;
+    // SAFETY: the caller's promise.
+    unsafe {
+        preload::with_us(arguments[argument] as *const *const c_char, |variables| {
+            changed[argument] = variables as usize;
+            any_call(number, &changed)
+        })
+    }
+}
+
+/// # Safety
+/// As the system call demands of its arguments.
+unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     // SAFETY: the caller's promise.
     let real = |arguments: &[usize; 6]| unsafe { rights::system_call(number, *arguments) };
     // Ours stays: `cancellation.rs`.
@@ -233,6 +259,9 @@ impl Local {
             if number == libc::SYS_writev {
                 descriptors::count_shown(arguments[0], result as u64);
             }
+        }
+        if ranges.is_short {
+            note_unknown(number);
         }
         self.log_call(number, result, check(number, arguments, result), ranges.all());
         if !self.inside_event {
