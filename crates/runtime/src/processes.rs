@@ -279,6 +279,7 @@ impl Local {
             core::slice::from_raw_parts((CONTROL_ADDRESS as usize + HEADER_BYTES) as *const ThreadSlot, threads)
         };
         create(process, slots, false)?;
+        calls::rights::forget_directory();
         let slot = self.slot;
         slot.count.store(before.count.into_inner(), Relaxed);
         slot.gate.store(before.gate.into_inner(), Relaxed);

@@ -29,6 +29,14 @@ pub fn open(name: &[u8], flags: i32) -> Result<i32, i32> {
     }
 }
 
+/// A forked child has a directory of its own, which it has just created by its path.
+pub fn forget_directory() {
+    let parents = DIRECTORY.swap(-1, Relaxed);
+    if parents != -1 {
+        sys::close(parents);
+    }
+}
+
 /// Does this call take rights away from the process, or its view of the files?
 pub fn gives_up(number: c_long) -> bool {
     matches!(

@@ -1,6 +1,7 @@
 //! A thread's stream of inputs, on its way into the file: `log_format::inputs`, NOTE [Desk].
 use crate::calls::inputs::Range;
 use crate::calls::inputs::copy;
+use crate::calls::rights;
 use crate::control;
 use crate::growing_file::Refusal;
 use crate::sys;
@@ -179,9 +180,7 @@ impl Stream {
 
     fn open(&self, more_flags: i32) -> Result<i32, Refusal> {
         let (name, length) = log_format::file_name(ThreadIndex(self.thread), EXTENSION);
-        let mut buffer = [0; 4352];
-        let path = control::path_in_run(&name[..length], &mut buffer);
-        sys::open(path, libc::O_RDWR | more_flags).map_err(|errno| (truncated::LOG_FILE, errno))
+        rights::open(&name[..length], libc::O_RDWR | more_flags).map_err(|errno| (truncated::LOG_FILE, errno))
     }
 
     /// Creates the file and maps its header and its desk.
