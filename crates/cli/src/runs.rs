@@ -164,6 +164,7 @@ fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>)
         "processes": overview.processes.iter().map(|process| json!({
             "meta": process.meta,
             "threads": process.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
+            "events": process.own_events(),
             "system_calls_recorded": process.header.calls,
         })).collect::<Vec<_>>(),
     })
@@ -179,7 +180,7 @@ fn write_processes(out: &mut dyn Write, overview: &Overview) -> io::Result<()> {
         writeln!(out, "part        process {} of a run: {how}", process.number)?;
     }
     for process in &overview.processes {
-        let events: u64 = process.slots.iter().map(|slot| slot.count).sum();
+        let events = process.own_events();
         let number = process.meta.process.as_ref().map_or(0, |process| process.number);
         let forked_by = process.meta.process.as_ref().and_then(|process| process.forked_by);
         let how = match forked_by {

@@ -90,6 +90,17 @@ impl Overview {
         })
     }
 
+    /// Events that happened in this process: a forked one goes on counting where its parent was.
+    pub fn own_events(&self) -> u64 {
+        let header = &self.header;
+        let own = |(thread, slot): (u32, &SlotSnapshot)| match header.origin {
+            Origin::Forked { .. } if thread == header.main_thread => slot.count.saturating_sub(header.main_count),
+            Origin::Forked { .. } if thread < header.first_threads => 0,
+            _ => slot.count,
+        };
+        (0..).zip(&self.slots).map(own).sum()
+    }
+
     /// The reason is in the metadata once sealed; before, only the runtime has given one.
     pub fn truncated(&self) -> Option<Truncated> {
         match &self.meta.ending {

@@ -113,9 +113,10 @@ fn strings(path: &Path) -> Option<Vec<Text>> {
     })
 }
 
-/// Makes the parts of all processes complete. True: one of them cannot be described, and is not part of the run.
+/// Makes the parts of all processes complete. True: one of them did not come far enough to be part of the run.
 pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
     let known = describe_all(run, first)?;
+    let begun = run.control()?.header()?.processes;
     for (number, mut meta) in known.clone() {
         let part = run.process(number);
         let control = part.control()?;
@@ -138,7 +139,7 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
         });
         part.seal(&meta)?;
     }
-    Ok(known.len() != run.processes()?.len())
+    Ok(known.len() as u32 + 1 < begun)
 }
 
 /// How a process ended, by its own account.
@@ -151,19 +152,30 @@ pub fn outcome(header: &HeaderSnapshot) -> Outcome {
     }
 }
 
-/// The processes of a recording that have not ended, by their ids.
-pub fn still_running(run: &RunDirectory) -> Result<Vec<u32>> {
-    let mut running = Vec::new();
-    for number in run.processes()? {
-        // One that has just begun has no control file yet; the next look finds it.
-        if let Ok(header) = run.process(number).control().and_then(|control| control.header())
-            && header.ended == Ended::Unknown
-            && is_running(header.pid)
-        {
-            running.push(header.pid);
+/// The other processes of a recording.
+#[derive(Default)]
+pub struct Others {
+    /// How many have begun.
+    pub arrived: u32,
+    /// Those that have not ended, by their ids.
+    pub running: Vec<u32>,
+}
+
+impl Others {
+    pub fn look(run: &RunDirectory) -> Result<Others> {
+        let mut others = Others::default();
+        for number in run.processes()? {
+            // One that has just begun has no control file yet; the next look finds it.
+            let Ok(header) = run.process(number).control().and_then(|control| control.header()) else {
+                continue;
+            };
+            others.arrived += 1;
+            if header.ended == Ended::Unknown && is_running(header.pid) {
+                others.running.push(header.pid);
+            }
         }
+        Ok(others)
     }
-    Ok(running)
 }
 
 /// Is there a process with this id that has not ended?

@@ -8,6 +8,7 @@ use crate::libraries;
 use crate::output::Capture;
 use crate::output::PassTo;
 use crate::processes;
+use crate::processes::Others;
 use crate::program;
 use crate::program::Recordable;
 use crate::sys;
@@ -38,6 +39,8 @@ use std::time::UNIX_EPOCH;
 
 /// How often processes that the program left behind are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long a process may take to begin after it was forked.
+const COMING: Duration = Duration::from_secs(1);
 const TELL_WAITING_AFTER: Duration = Duration::from_secs(1);
 /// How long they may take to end after a signal that we pass on.
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
@@ -141,7 +144,7 @@ impl Recording {
         let mut running = Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?;
         running.close_ends();
         let (outcome, logging_stopped) = self.watch(&mut running, &control, started)?;
-        let outcome = self.wait_for_processes(run, outcome, started)?;
+        let outcome = self.wait_for_processes(run, &control, outcome, started)?;
         let duration_ms = started.elapsed().as_millis() as u64;
         let (out, err) = running.finish();
         let (cpu_after, memory_bytes) = sys::ended_children();
@@ -220,13 +223,27 @@ impl Recording {
     }
 
     /// The run is over when all its processes are, unless somebody wants it to be.
-    fn wait_for_processes(&self, run: &RunDirectory, outcome: Outcome, started: Instant) -> Result<Outcome> {
+    fn wait_for_processes(
+        &self,
+        run: &RunDirectory,
+        control: &ControlFile,
+        outcome: Outcome,
+        started: Instant,
+    ) -> Result<Outcome> {
         let waiting_since = Instant::now();
         let mut is_told = false;
         let mut signaled_at: Option<Instant> = None;
         loop {
-            let running = processes::still_running(run)?;
-            if running.is_empty() {
+            // In this order: whoever is forked later is forked by somebody who is found running.
+            let begun = control.header()?;
+            let others = Others::look(run)?;
+            let running = others.running;
+            // One that was just forked has nothing to show yet, and one that was killed at once never will.
+            let is_one_coming = others.arrived + 1 < begun.processes
+                && !begun.forked
+                && waiting_since.elapsed() < COMING
+                && outcome != Outcome::TimedOut;
+            if running.is_empty() && !is_one_coming {
                 return Ok(outcome);
             }
             let send = |signal| running.iter().for_each(|process| sys::send_signal(*process, signal));

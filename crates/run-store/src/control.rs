@@ -126,8 +126,9 @@ pub struct HeaderSnapshot {
     pub ended: Ended,
     /// Threads there were when it began.
     pub first_threads: u32,
-    /// The thread it began with.
+    /// The thread it began with, and what that had completed before.
     pub main_thread: u32,
+    pub main_count: u64,
     /// System calls are recorded.
     pub calls: bool,
     pub shown: Vec<u8>,
@@ -449,6 +450,7 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         },
         first_threads: u32_at(bytes, offset_of!(ControlHeader, first_threads)).clamp(1, THREADS_MAX as u32),
         main_thread: u32_at(bytes, offset_of!(ControlHeader, main_thread)),
+        main_count: u64_at(bytes, offset_of!(ControlHeader, main_count)),
         calls: u32_at(bytes, offset_of!(ControlHeader, calls)) != 0,
         shown: bytes[offset_of!(ControlHeader, shown)..][..SHOWN_MAX].to_vec(),
         processes: u32_at(bytes, offset_of!(ControlHeader, processes)),

@@ -85,10 +85,12 @@ int main(void) {
     for (int i = 0; i < 3; i++)
         say(line);
     pid_t killed = fork();
-    if (killed == 0)
+    if (killed == 0) {
+        REQUIRE(write(ends[1], "alive", 5) == 5);
         for (;;)
             pause();
-    usleep(1000);
+    }
+    REQUIRE(read(ends[0], line, 5) == 5);
     kill(killed, SIGKILL);
     pid_t crashed = fork();
     if (crashed == 0)
