@@ -147,6 +147,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "what came from the system is not recorded, so a replay gets it anew: {why}"
         ));
     }
+    for file in &recorded.meta.own_calls {
+        say(format_args!(
+            "{file} seems to make system calls without libc; those are not recorded, and a replay makes them again"
+        ));
+    }
     if let Some(number) = ending.unknown_call {
         say(format_args!(
             "system call {number} is not known to this version: its result is recorded, but not what it wrote"

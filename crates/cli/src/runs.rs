@@ -247,6 +247,12 @@ fn write_info(
     if let Some(reason) = overview.truncated() {
         writeln!(out, "truncated   the log ends before the program did, because {reason}")?;
     }
+    for file in &meta.own_calls {
+        writeln!(
+            out,
+            "calls       {file} seems to make system calls without libc, which are not recorded"
+        )?;
+    }
     if let Some(number) = overview.header.unknown_call {
         writeln!(
             out,

@@ -4,6 +4,9 @@ use object::elf::FileHeader64;
 use object::elf::PT_INTERP;
 use object::read::elf::FileHeader;
 use object::read::elf::ProgramHeader;
+use run_store::RunMeta;
+use run_store::Text;
+use runtime_abi::RUNTIME_LIBRARY;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 use std::fs;
 use std::path::Path;
@@ -16,6 +19,23 @@ pub fn table_for(executable: &Path) -> Result<Vec<u8>, String> {
     let bytes = fs::read(&libc).map_err(|e| format!("cannot read {}: {e}", libc.display()))?;
     let sites = syscall_sites::find(&bytes).map_err(|e| format!("{}: {e}", libc.display()))?;
     Ok(encode(&sites))
+}
+
+/// Which of a program's files enter the kernel by themselves, apart from libc, whose calls are recorded, the dynamic loader,
+/// which maps the same files again, and the runtime.
+pub fn elsewhere(meta: &RunMeta) -> Vec<Text> {
+    let is_known = |path: &Text| {
+        let name = Path::new(path.as_os_str()).file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        name == RUNTIME_LIBRARY || name == "libc.so.6" || name.starts_with("ld-linux")
+    };
+    let files = std::iter::once(&meta.executable).chain(&meta.libraries);
+    files
+        .map(|file| &file.path)
+        .filter(|path| !is_known(path))
+        .filter(|path| fs::read(path.as_os_str()).is_ok_and(|bytes| syscall_sites::makes_calls(&bytes)))
+        .cloned()
+        .collect()
 }
 
 /// The libc beside the program's dynamic loader.

@@ -1,6 +1,7 @@
 //! Recording: one program, once.
 use crate::Error;
 use crate::Result;
+use crate::call_sites;
 use crate::launch::Running;
 use crate::launch::outcome_of;
 use crate::launch::recording_environment;
@@ -96,6 +97,7 @@ impl Recording {
             scope: self.scope,
             chaos_seed: None,
             log_bytes_max: self.log_bytes_max,
+            own_calls: Vec::new(),
             process: None,
             started: 0,
             ending: None,
@@ -183,6 +185,7 @@ impl Recording {
     /// Completes a run that was kept.
     pub fn seal(&self, run: &RunDirectory, meta: &mut RunMeta) -> Result<()> {
         meta.libraries = libraries::used_by(run, Path::new(meta.executable.path.as_os_str()))?;
+        meta.own_calls = call_sites::elsewhere(meta);
         let is_one_left_out = processes::seal_all(run, meta)?;
         if let Some(ending) = meta.ending.as_mut().filter(|_| is_one_left_out) {
             ending.forked = true;

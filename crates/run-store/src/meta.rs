@@ -33,6 +33,9 @@ pub struct RunMeta {
     pub chaos_seed: Option<u64>,
     #[serde(default)]
     pub log_bytes_max: Option<u64>,
+    /// Files among these that enter the kernel by themselves: such calls are not recorded. Known once the run is sealed.
+    #[serde(default)]
+    pub own_calls: Vec<Text>,
     /// Absent for the first process of a run.
     #[serde(default)]
     pub process: Option<ProcessMeta>,

@@ -21,6 +21,7 @@ use runtime_abi::call_sites::JUMP_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 use std::collections::HashSet;
+use std::collections::VecDeque;
 use std::fmt;
 
 /// Calls after which the caller, or a child with the same memory, goes on elsewhere: rt_sigreturn, clone, vfork, exit,
@@ -29,6 +30,10 @@ const SPECIAL: [u64; 5] = [15, CLONE, 58, 60, 435];
 const CLONE: u64 = 56;
 /// The flag without which clone is a fork: the child comes back to the same place, in memory of its own.
 const CLONE_VM: u64 = 0x100;
+/// Instructions before the `syscall` in which its arguments are looked for.
+const LOOK_BACK: usize = 8;
+/// More than the kernel has numbers for calls.
+const NUMBERS: u64 = 600;
 /// Instructions before and after the `syscall` that a window may take in.
 const BEFORE_MAX: usize = 3;
 const AFTER_MAX: usize = 3;
@@ -98,6 +103,47 @@ pub fn find(elf: &[u8]) -> Result<Sites, Error> {
     Ok(found)
 }
 
+/// Does an ELF object enter the kernel by itself? A `syscall` counts if the number of a call is put in place shortly before;
+/// data among code can still look like that.
+pub fn makes_calls(elf: &[u8]) -> bool {
+    let Ok(file) = object::read::elf::ElfFile64::<object::LittleEndian>::parse(elf) else {
+        return false;
+    };
+    let mut sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
+    sections.any(|section| section.data().is_ok_and(has_call))
+}
+
+fn has_call(bytes: &[u8]) -> bool {
+    const CALL: [u8; 2] = [0x0f, 0x05];
+    if !bytes.windows(CALL.len()).any(|pair| pair == CALL) {
+        return false;
+    }
+    let mut recent: VecDeque<Instruction> = VecDeque::with_capacity(LOOK_BACK + 1);
+    for instruction in &mut Decoder::new(64, bytes, DecoderOptions::NONE) {
+        if instruction.mnemonic() == Mnemonic::Syscall && recent.iter().any(puts_number) {
+            return true;
+        }
+        if recent.len() == LOOK_BACK {
+            recent.pop_front();
+        }
+        recent.push_back(instruction);
+    }
+    false
+}
+
+/// Does it put a number that a system call has into eax, or a register there?
+fn puts_number(instruction: &Instruction) -> bool {
+    let to_rax = instruction.mnemonic() == Mnemonic::Mov
+        && instruction.op0_kind() == OpKind::Register
+        && instruction.op0_register().full_register() == Register::RAX;
+    let number = match instruction.op1_kind() {
+        OpKind::Register => true,
+        OpKind::Immediate32 | OpKind::Immediate32to64 => instruction.immediate(1) < NUMBERS,
+        _ => false,
+    };
+    to_rax && number
+}
+
 fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
     let code: Vec<Instruction> = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE)
         .iter()
@@ -132,7 +178,7 @@ fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
 
 /// What is in `register`, or in its lower half, at a system call, if a constant is moved there shortly before.
 fn constant_before(code: &[Instruction], site: usize, register: Register) -> Option<u64> {
-    code[site.saturating_sub(8)..site].iter().rev().find_map(|i| {
+    code[site.saturating_sub(LOOK_BACK)..site].iter().rev().find_map(|i| {
         let is_there = i.mnemonic() == Mnemonic::Mov
             && i.op0_kind() == OpKind::Register
             && i.op0_register().full_register() == register;
@@ -260,6 +306,18 @@ mod tests {
             "no room at {:x?}",
             found.no_room
         );
+    }
+
+    #[test]
+    fn calls_are_told_from_bytes_that_look_like_them() {
+        // mov $0x27,%eax; syscall; ret
+        assert!(has_call(&[0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0xc3]));
+        // mov %edi,%eax; syscall; ret
+        assert!(has_call(&[0x89, 0xf8, 0x0f, 0x05, 0xc3]));
+        // mov $0x50f,%eax: the bytes are part of a constant
+        assert!(!has_call(&[0xb8, 0x0f, 0x05, 0, 0, 0xc3]));
+        // syscall without a number
+        assert!(!has_call(&[0x31, 0xff, 0x0f, 0x05, 0xc3]));
     }
 
     #[test]

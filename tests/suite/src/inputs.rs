@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         trial("inputs/nobody_sees_the_preload", nobody_sees_the_preload),
         trial("inputs/exit_status", exit_status),
         trial("inputs/shell_pipeline", shell_pipeline),
+        trial("inputs/calls_without_libc_are_named", calls_without_libc),
         trial("inputs/sort", |sandbox| {
             system_program(sandbox, "/usr/bin/sort", &["text"])
         }),
@@ -141,6 +142,21 @@ fn exit_status(sandbox: &Sandbox) -> Checked {
             .expect_status(0)?;
     }
     Ok(())
+}
+
+/// They cannot be recorded, so the recording says so at once, and so does `info`.
+fn calls_without_libc(sandbox: &Sandbox) -> Checked {
+    let source = "int main(void) { long r; __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(39L) : \"rcx\", \"r11\"); return r < 0; }";
+    sandbox.write("raw.c", source)?;
+    sandbox
+        .run(&sandbox.refrain(["cc", "raw.c", "-o", "raw"]).within(LIMIT))?
+        .expect_status(0)?;
+    let recorded = record(sandbox, "run", &[], &sandbox.work().join("raw"), LIMIT)?;
+    says(&recorded.ended, "raw seems to make system calls without libc")?;
+    let ended = sandbox.run(&sandbox.refrain(["info", "run"]))?.expect_status(0)?;
+    require(ended.stdout_text().contains("raw seems to make system calls"), || {
+        ended.told("info does not name the file")
+    })
 }
 
 /// A shell, what it forks, and the programs that these execute: all unmodified, all recorded, all brought back.
