@@ -55,20 +55,22 @@ pub struct Guest {
 /// All samples of one guest.
 pub type Samples = BTreeMap<Variant, Vec<Sample>>;
 
+/// What every benchmark can be told.
 struct Options {
-    guests: Vec<String>,
+    /// Only these; empty: all, and the table goes into the docs.
+    names: Vec<String>,
     repetitions: usize,
     write: bool,
 }
 
 pub fn record(arguments: &[&str]) -> Result<(), Failure> {
-    let options = parse(arguments)?;
+    let options = Options::parse("record", "--guests", 5, arguments)?;
     crate::setup::setup()?;
     crate::build()?;
     let folder = target().join("bench");
     fs::create_dir_all(&folder)?;
     let mut guests = Vec::new();
-    for source in sources(&options.guests)? {
+    for source in sources(&options.names)? {
         guests.push(build(&source, &folder)?);
     }
     let mut results: Vec<Samples> = guests.iter().map(|_| Samples::new()).collect();
@@ -82,40 +84,43 @@ pub fn record(arguments: &[&str]) -> Result<(), Failure> {
     }
     let table = table::table(&guests, &results);
     println!("{table}");
-    if options.write && options.guests.is_empty() {
+    if options.write && options.names.is_empty() {
         let command = format!("cargo xtask bench record --repetitions {}", options.repetitions);
         table::write(&root().join("docs/benchmarks.md"), "record", &command, &table)?;
     }
     Ok(())
 }
 
-fn parse(arguments: &[&str]) -> Result<Options, Failure> {
-    let mut options = Options {
-        guests: Vec::new(),
-        repetitions: 5,
-        write: true,
-    };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || {
-            rest.next()
-                .ok_or_else(|| Failure::new(format!("{argument} needs a value")))
+impl Options {
+    /// `names`: the option that names what is to be measured alone.
+    fn parse(bench: &str, names: &str, repetitions: usize, arguments: &[&str]) -> Result<Options, Failure> {
+        let mut options = Options {
+            names: Vec::new(),
+            repetitions,
+            write: true,
         };
-        match *argument {
-            "--guests" => options.guests = value()?.split(',').map(str::to_owned).collect(),
-            "--repetitions" => {
-                let number = value()?.parse().ok().filter(|number| *number > 0);
-                options.repetitions = number.ok_or_else(|| Failure::new("--repetitions needs a number above 0"))?;
-            }
-            "--no-write" => options.write = false,
-            other => {
-                return Err(Failure::new(format!(
-                    "bench record has no option '{other}'; see cargo xtask"
-                )));
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let mut value = || {
+                rest.next()
+                    .ok_or_else(|| Failure::new(format!("{argument} needs a value")))
+            };
+            match *argument {
+                given if given == names => options.names = value()?.split(',').map(str::to_owned).collect(),
+                "--repetitions" => {
+                    let number = value()?.parse().ok().filter(|number| *number > 0);
+                    options.repetitions = number.ok_or_else(|| Failure::new("--repetitions needs a number above 0"))?;
+                }
+                "--no-write" => options.write = false,
+                other => {
+                    return Err(Failure::new(format!(
+                        "bench {bench} has no option '{other}'; see cargo xtask"
+                    )));
+                }
             }
         }
+        Ok(options)
     }
-    Ok(options)
 }
 
 fn sources(wanted: &[String]) -> Result<Vec<PathBuf>, Failure> {

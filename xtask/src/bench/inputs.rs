@@ -10,6 +10,7 @@ use super::measure;
 use super::measure::Sample;
 use super::measure::Started;
 use super::table;
+use crate::bench::Options;
 use crate::command::Failure;
 use crate::root;
 use crate::target;
@@ -72,14 +73,12 @@ struct Turns {
     recorded_wall_s: f64,
 }
 
-struct Options {
-    programs: Vec<String>,
-    repetitions: usize,
-    write: bool,
-}
-
 pub fn inputs(arguments: &[&str]) -> Result<(), Failure> {
-    let options = parse(arguments)?;
+    let options = Options::parse("inputs", "--programs", 40, arguments)?;
+    let is_known = |name: &String| SUBJECTS.iter().any(|subject| subject.name == name);
+    if let Some(name) = options.names.iter().find(|name| !is_known(name)) {
+        return Err(Failure::new(format!("'{name}' is not among the measured programs")));
+    }
     crate::setup::install(&crate::setup::MEASURED)?;
     crate::setup::setup()?;
     crate::build()?;
@@ -87,7 +86,7 @@ pub fn inputs(arguments: &[&str]) -> Result<(), Failure> {
     fs::create_dir_all(&folder)?;
     let file = folder.join("words.txt");
     write_words(&file)?;
-    let chosen = |subject: &&Subject| options.programs.is_empty() || options.programs.iter().any(|p| p == subject.name);
+    let chosen = |subject: &&Subject| options.names.is_empty() || options.names.iter().any(|p| p == subject.name);
     let subjects: Vec<&Subject> = SUBJECTS.iter().filter(chosen).collect();
     let mut results = Vec::new();
     for subject in &subjects {
@@ -99,44 +98,11 @@ pub fn inputs(arguments: &[&str]) -> Result<(), Failure> {
     }
     let text = lines(&subjects, &results)?;
     println!("{text}");
-    if options.write && options.programs.is_empty() {
+    if options.write && options.names.is_empty() {
         let command = format!("cargo xtask bench inputs --repetitions {}", options.repetitions);
         table::write(&root().join("docs/benchmarks.md"), "inputs", &command, &text)?;
     }
     Ok(())
-}
-
-fn parse(arguments: &[&str]) -> Result<Options, Failure> {
-    let mut options = Options {
-        programs: Vec::new(),
-        repetitions: 40,
-        write: true,
-    };
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        let mut value = || {
-            rest.next()
-                .ok_or_else(|| Failure::new(format!("{argument} needs a value")))
-        };
-        match *argument {
-            "--programs" => options.programs = value()?.split(',').map(str::to_owned).collect(),
-            "--repetitions" => {
-                let number = value()?.parse().ok().filter(|number| *number > 0);
-                options.repetitions = number.ok_or_else(|| Failure::new("--repetitions needs a number above 0"))?;
-            }
-            "--no-write" => options.write = false,
-            other => {
-                return Err(Failure::new(format!(
-                    "bench inputs has no option '{other}'; see cargo xtask"
-                )));
-            }
-        }
-    }
-    let is_known = |name: &String| SUBJECTS.iter().any(|subject| subject.name == name);
-    match options.programs.iter().find(|name| !is_known(name)) {
-        Some(name) => Err(Failure::new(format!("'{name}' is not among the measured programs"))),
-        None => Ok(options),
-    }
 }
 
 /// Words of a small vocabulary, some often and some rarely: as compressible as text.
