@@ -141,6 +141,7 @@ fn begin_header(header: &ControlHeader, process: u32, how: u32) {
         zero.store(0, Relaxed);
     }
     header.log_bytes.store(0, Relaxed);
+    header.epoch.store(0, Relaxed);
     header.shown_bytes.iter().for_each(|bytes| bytes.store(0, Relaxed));
 }
 
