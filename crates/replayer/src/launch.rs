@@ -145,6 +145,7 @@ struct Alias {
 
 impl Alias {
     fn for_path(executed_as: &Text, executable: &Text) -> Result<Option<Alias>> {
+        // Not the one of TMPDIR: the name must be no longer than the one it stands for.
         const FOLDER: &str = "/tmp/";
         let name = executed_as.as_os_str();
         let is_own = ["/proc/", "/dev/fd/"]

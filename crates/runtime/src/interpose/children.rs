@@ -75,15 +75,6 @@ pub unsafe extern "C-unwind" fn vfork() -> pid_t {
     unsafe { fork() }
 }
 
-type Spawn = unsafe fn(
-    *mut pid_t,
-    *const c_char,
-    *const posix_spawn_file_actions_t,
-    *const posix_spawnattr_t,
-    *const *mut c_char,
-    *const *mut c_char,
-) -> c_int;
-
 macro_rules! spawns {
     ($($name:ident;)*) => {$(
         /// # Safety
@@ -98,7 +89,9 @@ macro_rules! spawns {
             environment: *const *mut c_char,
         ) -> c_int {
             // SAFETY: the program's own call.
-            unsafe { spawn(real::$name, child, path, actions, attributes, arguments, environment) }
+            let start = |child| unsafe { real::$name(child, path, actions, attributes, arguments, environment) };
+            // SAFETY: the program's own variable.
+            unsafe { spawn(child, start) }
         }
     )*};
 }
@@ -109,18 +102,8 @@ spawns! {
 }
 
 /// # Safety
-/// As for libc's posix_spawn.
-unsafe fn spawn(
-    real: Spawn,
-    child: *mut pid_t,
-    path: *const c_char,
-    actions: *const posix_spawn_file_actions_t,
-    attributes: *const posix_spawnattr_t,
-    arguments: *const *mut c_char,
-    environment: *const *mut c_char,
-) -> c_int {
-    // SAFETY: the program's own call.
-    let start = |child| unsafe { real(child, path, actions, attributes, arguments, environment) };
+/// `child` is null, or may be written.
+unsafe fn spawn(child: *mut pid_t, start: impl FnOnce(*mut pid_t) -> c_int) -> c_int {
     let Some(local) = observed() else { return start(child) };
     let mut started: pid_t = 0;
     let result = starting(local, || start(&raw mut started) as i64);
