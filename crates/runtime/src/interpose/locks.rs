@@ -1,4 +1,5 @@
 //! Mutexes, read-write locks, spin locks.
+use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::callers::is_foreign;
@@ -7,6 +8,7 @@ use crate::interpose::release;
 use crate::interpose::renew;
 use crate::real;
 use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
 use libc::pthread_mutex_t;
 use libc::pthread_mutexattr_t;
 use libc::pthread_rwlock_t;
@@ -59,11 +61,46 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
 pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
-    if is_foreign(caller) {
-        real()
-    } else {
+    let local = match observed() {
+        Some(local) if !is_foreign(caller) => local,
+        _ => return real(),
+    };
+    // SAFETY: the program says that it is a mutex.
+    let (owner, kind) = unsafe { owner_and_kind(mutex) };
+    if owner == local.slot.os_thread.load(Relaxed) {
         release(Op::MutexUnlock, mutex as u64, Holding::Alone, real)
+    } else if refuses_others(kind) {
+        // Not ours, and so it remains: only the result is of interest. Its holder goes on using it meanwhile.
+        local.input(Op::MutexUnlock, mutex as u64, || real() as i64) as c_int
+    } else {
+        release(Op::MutexUnlock, mutex as u64, Holding::Shared, real)
     }
+}
+
+/// Who holds a mutex (the kernel's name of the thread; 0: nobody), and what kind it is: fields of glibc's, at places
+/// that its binary interface fixes.
+///
+/// # Safety
+/// `mutex` is one.
+unsafe fn owner_and_kind(mutex: *const pthread_mutex_t) -> (u32, u32) {
+    // SAFETY: the caller's promise. Others may write meanwhile: our own name is there exactly if we wrote it, and the
+    // kind does not change.
+    unsafe {
+        (
+            mutex.byte_add(8).cast::<u32>().read_volatile(),
+            mutex.byte_add(16).cast::<u32>().read_volatile(),
+        )
+    }
+}
+
+/// Does libc let only its holder unlock a mutex of this kind? Those that are recursive or check for errors, and those
+/// that are robust or inherit priorities.
+fn refuses_others(kind: u32) -> bool {
+    const ROBUST_OR_INHERITING: u32 = 16 | 32;
+    let kind_proper = (kind & 3) as c_int;
+    kind & ROBUST_OR_INHERITING != 0
+        || kind_proper == libc::PTHREAD_MUTEX_RECURSIVE
+        || kind_proper == libc::PTHREAD_MUTEX_ERRORCHECK
 }
 
 /// # Safety
