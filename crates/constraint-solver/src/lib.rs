@@ -38,6 +38,33 @@ pub enum Hints {
     Ignore,
 }
 
+/// Is told how far the solver has come. Calls may come from several threads at once, and often.
+pub trait Watch: Sync {
+    fn at(&self, step: Step, done: u64, of: u64);
+}
+
+/// What the solver does, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Turning records into a problem.
+    Translate,
+    /// Trying the recorded order, or looking for another.
+    Order,
+    /// Deriving what has one possibility only.
+    Saturate,
+    /// Deciding the rest; of so many exclusions and choices.
+    Search,
+    /// Leaving out waits that follow from others.
+    Reduce,
+}
+
+/// Nobody looks.
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn at(&self, _: Step, _: u64, _: u64) {}
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Solution {
     pub schedule: Schedule,
@@ -96,10 +123,18 @@ impl std::error::Error for Unsolvable {}
 
 /// A schedule under which every read sees what it saw when it was recorded.
 pub fn solve(logs: &Logs, hints: Hints) -> Result<Solution, Unsolvable> {
+    solve_watched(logs, hints, &Unwatched)
+}
+
+/// The same, for somebody who wants to know how far it is.
+pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Solution, Unsolvable> {
+    watch.at(Step::Translate, 0, 1);
     let extents = extent::Extents::new(logs, &epochs::Epochs::new(logs));
     let translation = light::translate(logs, &extents);
     let problem = &translation.problem;
+    watch.at(Step::Order, 0, 1);
     let resolved = resolve(problem, hints).map_err(|circle| unsolvable(&circle, &translation.events))?;
+    watch.at(Step::Reduce, 0, 1);
     let schedule = gates::schedule(logs, &extents, &translation.events, &resolved.edges);
     let gates = || schedule.threads.iter().flat_map(|t| &t.gates);
     let stats = Stats {
