@@ -32,9 +32,10 @@ const fn load(family: Family, small: usize, small_count: u64, medium: usize, med
 }
 
 /// About a minute of one core, most of it Z3's. Raise the sizes as the solver gets better.
-const LOADS: [Load; 16] = [
+const LOADS: [Load; 17] = [
     load(Family::Mixed, 30, 150, 300, 8),
     load(Family::EquationOne, 30, 150, 200, 8),
+    load(Family::EquationOneMerged, 30, 50, 200, 8),
     load(Family::EquationOneUpdates, 30, 150, 150, 8),
     load(Family::HotLocation, 30, 150, 300, 8),
     load(Family::ManyLocations, 60, 150, 600, 8),
@@ -131,6 +132,7 @@ macro_rules! tests {
 tests! {
     mixed: Mixed,
     equation_one: EquationOne,
+    equation_one_merged: EquationOneMerged,
     equation_one_updates: EquationOneUpdates,
     hot_location: HotLocation,
     many_locations: ManyLocations,

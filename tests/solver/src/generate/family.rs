@@ -5,6 +5,7 @@ use super::contradiction::contradict;
 use super::contradiction::shuffle;
 use super::edge;
 use super::execution::Execution;
+use super::execution::Length;
 use super::execution::Merging;
 use super::execution::Mix;
 use super::execution::end_with;
@@ -21,9 +22,11 @@ use constraint_solver::problem::Problem;
 pub enum Family {
     /// 8 threads, a location for every 40 accesses; reads, blind writes and updates.
     Mixed,
-    /// The same as the paper gave it to Z3, with nothing merged.
+    /// So many flow dependences, as the paper gave them to Z3: nothing is merged.
     EquationOne,
-    /// `EquationOne` with an update for each read, as of locks: the paper's bugs were mostly such.
+    /// The same executions as our own translation has them.
+    EquationOneMerged,
+    /// `EquationOne` with mostly read-modify-writes, as locks are.
     EquationOneUpdates,
     /// One location takes half of the accesses.
     HotLocation,
@@ -52,9 +55,10 @@ pub enum Family {
     Hopeless,
 }
 
-pub const FAMILIES: [Family; 16] = [
+pub const FAMILIES: [Family; 17] = [
     Family::Mixed,
     Family::EquationOne,
+    Family::EquationOneMerged,
     Family::EquationOneUpdates,
     Family::HotLocation,
     Family::ManyLocations,
@@ -94,7 +98,11 @@ impl Family {
     /// An instance of about `size` accesses, intervals or clauses. `misleading`: the intervals do not stand in the order of
     /// the execution, so hints are wrong.
     pub fn instance(self, size: usize, seed: u64, misleading: bool) -> Problem {
-        let random = &mut Random::new(seed ^ (self as u64) << 56);
+        let tag = match self {
+            Family::EquationOneMerged => Family::EquationOne,
+            family => family,
+        };
+        let random = &mut Random::new(seed ^ (tag as u64) << 56);
         let mut problem = self.raw(size, random);
         if misleading {
             shuffle(&mut problem, random);
@@ -105,13 +113,18 @@ impl Family {
     fn raw(self, size: usize, random: &mut Random) -> Problem {
         let execute = |random: &mut Random, threads, per_location: usize, mix, hot| {
             let locations = (size / per_location).max(1);
-            Execution::random(random, threads, locations, size, mix, 2, hot)
+            Execution::random(random, threads, locations, Length::Accesses(size), mix, 2, hot)
+        };
+        let depend = |random: &mut Random, mix| {
+            let locations = (size / 40).max(1);
+            Execution::random(random, 8, locations, Length::Dependences(size), mix, 2, 0)
         };
         let merged = Merging::Stretches;
         match self {
             Family::Mixed => execute(random, 8, 40, EVEN, 0).problem(merged),
-            Family::EquationOne => execute(random, 8, 40, EVEN, 0).problem(Merging::Nothing),
-            Family::EquationOneUpdates => execute(random, 8, 40, mix(2, 1, 7), 0).problem(Merging::Nothing),
+            Family::EquationOne => depend(random, EVEN).problem(Merging::Nothing),
+            Family::EquationOneMerged => depend(random, EVEN).problem(merged),
+            Family::EquationOneUpdates => depend(random, mix(2, 1, 7)).problem(Merging::Nothing),
             Family::HotLocation => execute(random, 8, 20, EVEN, 2).problem(merged),
             Family::ManyLocations => execute(random, 8, 4, EVEN, 0).problem(merged),
             Family::Threads64 => execute(random, 64, 40, EVEN, 0).problem(merged),
