@@ -1,7 +1,6 @@
 //! Topological order of chains with edges between them, or a short cycle.
 use crate::problem::Edge;
 use crate::problem::Node;
-use crate::problem::Problem;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
@@ -231,78 +230,5 @@ impl Reluctance for Indifferent {
 
     fn passed(&mut self, _node: Node) -> bool {
         false
-    }
-}
-
-/// Would rather not begin an interval while another of the same exclusion is open.
-pub(crate) struct OneAtATime {
-    bases: Vec<usize>,
-    /// For each node, the exclusions of which it begins or ends an interval.
-    marks: Vec<Vec<Mark>>,
-    /// For each exclusion, how many ends of begun intervals are still to come.
-    open: Vec<u32>,
-}
-
-#[derive(Clone, Copy)]
-struct Mark {
-    exclusion: u32,
-    /// How many ends its interval has; 0: this mark is one of them.
-    begins: u32,
-}
-
-impl OneAtATime {
-    pub(crate) fn new(problem: &Problem) -> OneAtATime {
-        let mut bases = vec![0];
-        for length in &problem.chains {
-            bases.push(bases[bases.len() - 1] + *length as usize);
-        }
-        let mut marks = vec![Vec::new(); bases[problem.chains.len()]];
-        let mut open = vec![0; problem.exclusions.len()];
-        for (index, exclusion) in problem.exclusions.iter().enumerate() {
-            let exclusion_index = index as u32;
-            for interval in exclusion {
-                let ends = interval.ends.len() as u32;
-                match interval.start {
-                    Some(start) => marks[bases[start.chain as usize] + start.position as usize].push(Mark {
-                        exclusion: exclusion_index,
-                        begins: ends,
-                    }),
-                    None => open[index] += ends,
-                }
-                for end in &interval.ends {
-                    marks[bases[end.chain as usize] + end.position as usize].push(Mark {
-                        exclusion: exclusion_index,
-                        begins: 0,
-                    });
-                }
-            }
-        }
-        OneAtATime { bases, marks, open }
-    }
-
-    fn marks(&self, node: Node) -> &[Mark] {
-        &self.marks[self.bases[node.chain as usize] + node.position as usize]
-    }
-}
-
-impl Reluctance for OneAtATime {
-    fn is_free(&self, node: Node) -> bool {
-        self.marks(node)
-            .iter()
-            .all(|mark| mark.begins == 0 || self.open[mark.exclusion as usize] == 0)
-    }
-
-    fn passed(&mut self, node: Node) -> bool {
-        let mut closed = false;
-        let index = self.bases[node.chain as usize] + node.position as usize;
-        for mark in &self.marks[index] {
-            self.open[mark.exclusion as usize] += mark.begins;
-        }
-        for mark in self.marks[index].iter().filter(|mark| mark.begins == 0) {
-            let open = &mut self.open[mark.exclusion as usize];
-            *open = open.saturating_sub(1);
-            closed |= *open == 0;
-        }
-        closed
     }
 }

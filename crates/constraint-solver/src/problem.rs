@@ -23,7 +23,7 @@ pub struct Edge {
 pub struct Interval {
     /// `None`: begins with the run itself, so no other interval of its exclusion comes before it.
     pub start: Option<Node>,
-    /// At most one per chain, by chain.
+    /// At most one per chain, by chain. Chains and edges put each after `start`, or it is the same node.
     pub ends: Vec<Node>,
 }
 
@@ -31,7 +31,7 @@ pub struct Interval {
 /// a hint and not a constraint.
 pub type Exclusion = Vec<Interval>;
 
-/// All edges of at least one alternative hold.
+/// All edges of at least one alternative hold. The first is the likeliest, which is a hint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     pub alternatives: Vec<Vec<Edge>>,
@@ -55,11 +55,13 @@ impl Interval {
 }
 
 impl Problem {
-    /// Edges that put each exclusion's intervals into the order in which they stand.
+    /// Edges that put each exclusion's intervals into the order in which they stand, and the first alternatives.
     pub(crate) fn hinted_edges(&self) -> Vec<Edge> {
         let pairs = self.exclusions.iter().flat_map(|exclusion| exclusion.windows(2));
+        let firsts = self.choices.iter().filter_map(|choice| choice.alternatives.first());
         pairs
             .flat_map(|pair| pair[0].before(&pair[1]).into_iter().flatten())
+            .chain(firsts.flatten().copied())
             .collect()
     }
 
