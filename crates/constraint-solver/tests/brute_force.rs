@@ -153,6 +153,21 @@ proptest! {
     }
 
     #[test]
+    fn a_circle_is_one_and_no_other_is_shorter(problem in problem()) {
+        let problem = Problem { exclusions: Vec::new(), choices: Vec::new(), ..problem };
+        let resolved = resolve(&problem, Hints::Use);
+        let shortest = shortest_circle(&problem);
+        prop_assert_eq!(resolved.is_err(), shortest.is_some());
+        if let Err(circle) = resolved {
+            for (edge, next) in circle.edges.iter().zip(circle.edges.iter().cycle().skip(1)) {
+                prop_assert!(problem.edges.contains(edge));
+                prop_assert!(edge.after.chain == next.before.chain && edge.after.position <= next.before.position);
+            }
+            prop_assert_eq!(Some(circle.edges.len()), shortest);
+        }
+    }
+
+    #[test]
     fn a_known_order_is_found_without_hints_and_with_wrong_ones(problem in planted()) {
         for hints in [Hints::Use, Hints::Ignore] {
             let resolved = resolve(&problem, hints).expect("the order from which the problem was made");
@@ -161,6 +176,26 @@ proptest! {
             prop_assert!(all_orders_solve(&decided, &problem));
         }
     }
+}
+
+/// How many edges the shortest circle has: tries all ways from each edge, longer and longer.
+fn shortest_circle(problem: &Problem) -> Option<usize> {
+    let follows =
+        |one: &Edge, other: &Edge| one.after.chain == other.before.chain && one.after.position <= other.before.position;
+    let mut ways: Vec<(&Edge, &Edge)> = problem.edges.iter().map(|edge| (edge, edge)).collect();
+    for length in 1..=problem.edges.len() {
+        if ways.iter().any(|(first, last)| follows(last, first)) {
+            return Some(length);
+        }
+        let longer = |&(first, last): &(_, &Edge)| {
+            let next = problem.edges.iter().filter(move |edge| follows(last, edge));
+            next.map(move |edge| (first, edge)).collect::<Vec<_>>()
+        };
+        ways = ways.iter().flat_map(longer).collect();
+        ways.sort_unstable();
+        ways.dedup();
+    }
+    None
 }
 
 /// A problem with a known order: nodes are dealt to chains one after the other, and every constraint agrees with that.
