@@ -183,7 +183,7 @@ impl Draft {
                 })
                 .collect(),
             exclusions: self.exclusions.iter().map(exclusion).collect(),
-            choices: Vec::new(),
+            ..Problem::default()
         };
         (problem, events)
     }

@@ -10,7 +10,6 @@ use crate::lanes::Lanes;
 use crate::lanes::order;
 use crate::order::Graph;
 use crate::order::Indifferent;
-use crate::problem::Choice;
 use crate::problem::Edge;
 use crate::problem::Interval;
 use crate::problem::Node;
@@ -73,9 +72,7 @@ pub(crate) fn saturate(problem: &Problem, watch: &dyn Watch) -> Result<Saturated
                         .clocks
                         .force(intervals, &lanes[exclusion as usize], index, &mut edges)
                 }
-                Item::Choice(choice) => spreading
-                    .clocks
-                    .force_choice(&problem.choices[choice as usize], &mut edges),
+                Item::Choice(choice) => spreading.clocks.force_choice(problem, choice, &mut edges),
             };
         }
         let grown = match spreading.add(&edges[known..]) {
@@ -177,18 +174,57 @@ impl Clocks {
         forced
     }
 
-    /// The last alternative that is left holds.
-    fn force_choice(&self, choice: &Choice, edges: &mut Vec<Edge>) -> u64 {
-        let is_possible = |alternative: &&Vec<Edge>| alternative.iter().all(|e| !self.reaches(e.after, e.before));
-        let mut possible = choice.alternatives.iter().filter(is_possible);
-        // If none is left, any of them shows the circle.
-        let last = match (possible.next(), possible.next()) {
+    fn is_possible(&self, edge: &Edge) -> bool {
+        !self.reaches(edge.after, edge.before)
+    }
+
+    fn holds(&self, edge: &Edge) -> bool {
+        edge.before != edge.after && self.reaches(edge.before, edge.after)
+    }
+
+    /// The last alternative that is left holds, and the last edge that is left of a clause of it.
+    fn force_choice(&self, problem: &Problem, choice: u32, edges: &mut Vec<Edge>) -> u64 {
+        let alternatives = &problem.choices[choice as usize].alternatives;
+        let is_possible = |&(index, alternative): &(usize, &Vec<Edge>)| {
+            let mut clauses = problem.clauses_of(choice, index).iter();
+            alternative.iter().all(|edge| self.is_possible(edge))
+                && clauses.all(|clause| clause.one_of.iter().any(|edge| self.is_possible(edge)))
+        };
+        let mut possible = alternatives.iter().enumerate().filter(is_possible);
+        let (index, last) = match (possible.next(), possible.next()) {
             (Some(_), Some(_)) => return 0,
-            (one, _) => one.or(choice.alternatives.first()).into_iter().flatten(),
+            (Some(last), None) => last,
+            // Nothing is left: any of them shows the circle.
+            (None, _) => {
+                let index = problem.first_alternative(choice).unwrap_or(0);
+                (index, &alternatives[index])
+            }
         };
         let known = edges.len();
-        edges.extend(last.filter(|edge| edge.before == edge.after || !self.reaches(edge.before, edge.after)));
+        edges.extend(last.iter().filter(|edge| !self.holds(edge)));
+        for clause in problem.clauses_of(choice, index) {
+            let mut possible = clause.one_of.iter().filter(|edge| self.is_possible(edge));
+            let last = match (possible.next(), possible.next()) {
+                (Some(_), Some(_)) => continue,
+                (last, _) => last.or(clause.one_of.first()),
+            };
+            edges.extend(last.filter(|edge| !self.holds(edge)));
+        }
         u64::from(edges.len() > known)
+    }
+
+    /// Does an alternative of this choice hold already?
+    pub(crate) fn is_made(&self, problem: &Problem, choice: u32) -> bool {
+        let holds = |(index, alternative): (usize, &Vec<Edge>)| {
+            let mut clauses = problem.clauses_of(choice, index).iter();
+            alternative.iter().all(|edge| self.holds(edge))
+                && clauses.all(|clause| clause.one_of.iter().any(|edge| self.holds(edge)))
+        };
+        problem.choices[choice as usize]
+            .alternatives
+            .iter()
+            .enumerate()
+            .any(holds)
     }
 
     /// Of interval `index` and each other lane, the first that is not known to come before it; unless it comes after it.
@@ -208,13 +244,6 @@ impl Clocks {
             let other = *lane.get(before)?;
             (!self.is_before(one, &intervals[other as usize])).then_some(other)
         })
-    }
-
-    /// Do these edges hold already?
-    pub(crate) fn imply(&self, edges: &[Edge]) -> bool {
-        edges
-            .iter()
-            .all(|edge| edge.before != edge.after && self.reaches(edge.before, edge.after))
     }
 }
 
@@ -359,7 +388,10 @@ impl Items {
             }
         }
         for (item, choice) in (items.intervals.len() as u32..).zip(&problem.choices) {
+            let number = item - items.intervals.len() as u32;
+            let own = (0..choice.alternatives.len()).flat_map(|index| problem.clauses_of(number, index));
             let edges = choice.alternatives.iter().flatten();
+            let edges = edges.chain(own.flat_map(|clause| &clause.one_of));
             items
                 .depends
                 .extend(edges.map(|edge| (clocks.id(edge.before) as u32, item)));

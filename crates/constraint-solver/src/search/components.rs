@@ -6,7 +6,9 @@
 use crate::problem::Edge;
 use crate::problem::Node;
 use crate::problem::Problem;
+use crate::saturate::Clocks;
 use crate::saturate::Saturated;
+use crate::search::part::Alternative;
 use crate::search::part::Part;
 use crate::search::part::Span;
 
@@ -14,8 +16,6 @@ use crate::search::part::Span;
 pub(super) struct Component {
     pub(super) part: Part,
     pub(super) nodes: Vec<Node>,
-    /// Of its choices, in the same order, the numbers in the problem.
-    pub(super) choices: Vec<u32>,
     /// Intervals and choices.
     pub(super) weight: u64,
 }
@@ -89,16 +89,11 @@ impl Undecided {
                 undecided.exclusions.push((number, own));
             }
         }
-        for (number, choice) in (0..).zip(&problem.choices) {
-            let holds = |alternative: &Vec<Edge>| {
-                saturated
-                    .clocks
-                    .as_ref()
-                    .is_some_and(|clocks| clocks.imply(alternative))
-            };
-            if !choice.alternatives.iter().any(holds) {
-                undecided.choices.push(number);
-                undecided.possible.extend(choice.alternatives.iter().flatten());
+        for choice in 0..problem.choices.len() as u32 {
+            let is_made = |clocks: &Clocks| clocks.is_made(problem, choice);
+            if !saturated.clocks.as_ref().is_some_and(is_made) {
+                undecided.choices.push(choice);
+                undecided.possible.extend(edges_of_choice(problem, choice));
             }
         }
         undecided
@@ -116,28 +111,33 @@ pub(super) fn components(problem: &Problem, saturated: &Saturated, hinted: bool)
         // Not known what is possible: everything belongs together.
         None => vec![0; numbering.nodes()],
     };
-    // An alternative that leads from one component to another cannot be part of a circle, but a choice between others ties
-    // their components together.
+    // A choice ties together the components that its alternatives are in.
     let mut joined: Vec<u32> = (0..=groups.iter().copied().max().unwrap_or(0)).collect();
     for &choice in &undecided.choices {
-        let alternatives = &problem.choices[choice as usize].alternatives;
-        let first = group_of_choice(&numbering, &groups, alternatives);
-        for edge in alternatives.iter().flatten() {
-            let (one, other) = (find(&mut joined, first), groups[numbering.id(edge.before) as usize]);
-            let other = find(&mut joined, other);
+        let mut nodes = edges_of_choice(problem, choice).flat_map(|edge| [edge.before, edge.after]);
+        let Some(first) = nodes.next() else { continue };
+        let first = groups[numbering.id(first) as usize];
+        for node in nodes {
+            let one = find(&mut joined, first);
+            let other = find(&mut joined, groups[numbering.id(node) as usize]);
             joined[one.max(other) as usize] = one.min(other);
         }
     }
-    // Within a joined group, edges between its components cannot be part of a circle, but do no harm either.
+    // Circles never leave a component, so what lies between two that are joined is not missed.
     for group in &mut groups {
         *group = find(&mut joined, *group);
     }
     assemble(problem, saturated, &undecided, &numbering, &groups, hinted)
 }
 
-fn group_of_choice(numbering: &Numbering, groups: &[u32], alternatives: &[Vec<Edge>]) -> u32 {
-    let edge = alternatives.iter().flatten().next();
-    edge.map_or(0, |edge| groups[numbering.id(edge.before) as usize])
+/// All edges that a choice is about.
+fn edges_of_choice(problem: &Problem, choice: u32) -> impl Iterator<Item = &Edge> {
+    let alternatives = &problem.choices[choice as usize].alternatives;
+    let clauses = (0..alternatives.len()).flat_map(move |index| problem.clauses_of(choice, index));
+    alternatives
+        .iter()
+        .flatten()
+        .chain(clauses.flat_map(|clause| &clause.one_of))
 }
 
 fn find(joined: &mut [u32], group: u32) -> u32 {
@@ -171,8 +171,9 @@ fn assemble(
         }
     }
     for &choice in &undecided.choices {
-        let group = group_of_choice(numbering, groups, &problem.choices[choice as usize].alternatives);
-        used[group as usize] = true;
+        if let Some(edge) = edges_of_choice(problem, choice).next() {
+            used[groups[numbering.id(edge.before) as usize] as usize] = true;
+        }
     }
     let mut components: Vec<Component> = Vec::new();
     // The number of each node within its component.
@@ -193,7 +194,6 @@ fn assemble(
                         ..Part::default()
                     },
                     nodes: Vec::new(),
-                    choices: Vec::new(),
                     weight: 0,
                 });
             }
@@ -233,22 +233,31 @@ fn assemble(
         }
     }
     for &choice in &undecided.choices {
-        let alternatives = &problem.choices[choice as usize].alternatives;
-        let first = alternatives.iter().flatten().next();
-        // An alternative without edges holds.
-        let Some(component) = first.map(|edge| component_at(edge.before)) else {
+        // Without any edge there is nothing to decide.
+        let Some(component) = edges_of_choice(problem, choice)
+            .next()
+            .map(|edge| component_at(edge.before))
+        else {
             continue;
         };
         let component = &mut components[component as usize];
         component.weight += 1;
-        let translate = |edge: &Edge| (place(edge.before), place(edge.after));
-        // An edge that leaves the component is on no circle, and needs not be looked at.
-        let stays =
-            |edge: &&Edge| groups[numbering.id(edge.before) as usize] == groups[numbering.id(edge.after) as usize];
-        let alternative = |a: &Vec<Edge>| a.iter().filter(stays).map(translate).collect();
-        let alternatives = alternatives.iter().map(alternative).collect();
-        component.part.choices.push(alternatives);
-        component.choices.push(choice);
+        let translate = |edges: &Vec<Edge>| {
+            edges
+                .iter()
+                .map(|edge| (place(edge.before), place(edge.after)))
+                .collect()
+        };
+        let alternatives = problem.choices[choice as usize].alternatives.iter().enumerate();
+        let alternatives = alternatives.map(|(index, edges)| Alternative {
+            edges: translate(edges),
+            clauses: problem
+                .clauses_of(choice, index)
+                .iter()
+                .map(|clause| translate(&clause.one_of))
+                .collect(),
+        });
+        component.part.choices.push(alternatives.collect());
     }
     components
 }

@@ -12,8 +12,10 @@ use crate::search::incremental::Incremental;
 use crate::search::incremental::NOBODY;
 use crate::search::incremental::Step;
 use crate::search::part::Alternative;
+use crate::search::part::Edges;
 use crate::search::part::Part;
 use crate::search::part::Span;
+use std::collections::BTreeSet;
 use std::collections::BinaryHeap;
 
 /// Twice the number of a variable, and one more if it is negated.
@@ -31,10 +33,8 @@ struct Clause {
 /// What the search found for a part.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Decided {
-    /// Together with the part's edges they put the intervals of each exclusion into a row.
-    pub(super) edges: Vec<(u32, u32)>,
-    /// For each choice, an alternative that holds.
-    pub(super) taken: Vec<u32>,
+    /// Together with the part's edges they put the intervals of each exclusion into a row, and satisfy each choice.
+    pub(super) edges: Edges,
     pub(super) decisions: u64,
     pub(super) conflicts: u64,
 }
@@ -55,7 +55,7 @@ struct Search<'a> {
     greedy: Greedy,
     graph: Incremental<'a>,
     /// By literal: the edges it stands for.
-    edges: Vec<Alternative>,
+    edges: Vec<Edges>,
     /// By variable: -1 false, 0 open, 1 true.
     values: Vec<i8>,
     levels: Vec<u32>,
@@ -80,8 +80,12 @@ struct Search<'a> {
     /// Edges in the graph, with the place on the trail that they belong to.
     inserted: Vec<(u32, u32, usize)>,
     circle: Vec<(u32, u32)>,
-    /// Choices that are variables already.
-    known_choices: Vec<bool>,
+    /// For each choice that is a clause already, the literal of its first alternative; those of the others follow.
+    choices: Vec<Option<Literal>>,
+    /// Clauses of alternatives (choice, alternative, place) that are clauses already.
+    clauses_of: BTreeSet<(usize, usize, usize)>,
+    /// Literals that were found to be true, whatever is decided, and are not yet.
+    facts: Vec<Literal>,
     seen: Vec<bool>,
     decided: Decided,
 }
@@ -123,7 +127,9 @@ impl<'a> Search<'a> {
             followed: 0,
             inserted: Vec::new(),
             circle: Vec::new(),
-            known_choices: vec![false; part.choices.len()],
+            choices: vec![None; part.choices.len()],
+            clauses_of: BTreeSet::new(),
+            facts: Vec::new(),
             seen: Vec::new(),
             decided: Decided::default(),
         }
@@ -156,12 +162,15 @@ impl<'a> Search<'a> {
                     self.finish();
                     return Ok(self.decided);
                 }
+                if !self.enter_facts() {
+                    return Err(self.circle);
+                }
             }
         }
     }
 
     /// A new variable; its edges if true, and if false.
-    fn add_variable(&mut self, yes: Alternative, no: Alternative, phase: bool) -> Literal {
+    fn add_variable(&mut self, yes: Edges, no: Edges, phase: bool) -> Literal {
         let variable = self.values.len() as u32;
         self.edges.extend([yes, no]);
         self.values.push(0);
@@ -188,33 +197,88 @@ impl<'a> Search<'a> {
         }
         for choice in 0..self.part.choices.len() {
             let alternatives = &self.part.choices[choice];
-            if self.known_choices[choice] || alternatives.iter().any(|a| self.holds(a)) {
+            if alternatives.iter().any(|alternative| self.is_satisfied(alternative)) {
                 continue;
             }
-            self.known_choices[choice] = true;
-            // That which is violated least is tried first; if hinted, the first.
-            let broken = |a: &Alternative| a.iter().filter(|edge| !self.agrees(edge)).count();
-            let best = match self.part.hinted {
-                true => Some(0),
-                false => (0..alternatives.len()).min_by_key(|&a| broken(&alternatives[a])),
-            };
-            let add = |(index, alternative): (usize, &Alternative)| {
-                self.add_variable(alternative.clone(), Vec::new(), Some(index) == best)
-            };
-            let literals: Literals = alternatives.iter().enumerate().map(add).collect();
-            self.add_choice(literals);
+            match self.choices[choice] {
+                None => self.add_choice(choice),
+                Some(first) => {
+                    for (index, alternative) in alternatives.iter().enumerate() {
+                        let literal = first + 2 * index as u32;
+                        if value(&self.values, literal) == 1 {
+                            self.add_clauses_of(choice, index, literal, alternative);
+                        }
+                    }
+                }
+            }
         }
-        self.values.len() > known
+        self.values.len() > known || !self.facts.is_empty()
     }
 
-    /// One of `literals` has to be true; all are open.
-    fn add_choice(&mut self, literals: Literals) {
-        if let [only] = literals[..] {
-            self.back_to(0);
-            self.assign(only, NONE);
-        } else {
-            self.add_clause(literals, false);
+    fn add_choice(&mut self, choice: usize) {
+        let alternatives = &self.part.choices[choice];
+        // That which is violated least is tried first; if hinted, the first.
+        let broken = |index: &usize| {
+            alternatives[*index]
+                .edges
+                .iter()
+                .filter(|edge| !self.agrees(edge))
+                .count()
+        };
+        let best = match self.part.hinted {
+            true => Some(0),
+            false => (0..alternatives.len()).min_by_key(broken),
+        };
+        self.choices[choice] = Some(2 * self.values.len() as u32);
+        let add = |(index, alternative): (usize, &Alternative)| {
+            self.add_variable(alternative.edges.clone(), Vec::new(), Some(index) == best)
+        };
+        let literals: Literals = alternatives.iter().enumerate().map(add).collect();
+        match literals[..] {
+            [only] => self.add_fact(only),
+            _ => _ = self.add_clause(literals, false),
         }
+    }
+
+    /// The alternative that `literal` stands for was chosen: what else it asks for, and the order does not have.
+    fn add_clauses_of(&mut self, choice: usize, index: usize, literal: Literal, alternative: &Alternative) {
+        for (place, clause) in alternative.clauses.iter().enumerate() {
+            if clause.iter().any(|edge| self.agrees(edge)) || !self.clauses_of.insert((choice, index, place)) {
+                continue;
+            }
+            let add = |(place, &(before, after)): (usize, &(u32, u32))| {
+                // No node comes before itself, which needs no edge.
+                let reverse = (before != after).then_some((after, before));
+                self.add_variable(vec![(before, after)], Vec::from_iter(reverse), place == 0)
+            };
+            let mut literals: Literals = clause.iter().enumerate().map(add).collect();
+            literals.push(negated(literal));
+            match literals[..] {
+                [only] => self.add_fact(only),
+                _ => _ = self.add_clause(literals, false),
+            }
+        }
+    }
+
+    /// `literal` is true, whatever is decided.
+    fn add_fact(&mut self, literal: Literal) {
+        self.facts.push(literal);
+    }
+
+    /// False: one of them is known to be false.
+    fn enter_facts(&mut self) -> bool {
+        let facts = std::mem::take(&mut self.facts);
+        if !facts.is_empty() {
+            self.back_to(0);
+        }
+        for fact in facts {
+            match value(&self.values, fact) {
+                1 => {}
+                0 => self.assign(fact, NONE),
+                _ => return false,
+            }
+        }
+        true
     }
 
     fn add_clause(&mut self, literals: Literals, learned: bool) -> u32 {
@@ -240,8 +304,10 @@ impl<'a> Search<'a> {
         self.graph.place(before) < self.graph.place(after)
     }
 
-    fn holds(&self, alternative: &Alternative) -> bool {
-        alternative.iter().all(|edge| self.agrees(edge))
+    fn is_satisfied(&self, alternative: &Alternative) -> bool {
+        let mut clauses = alternative.clauses.iter();
+        alternative.edges.iter().all(|edge| self.agrees(edge))
+            && clauses.all(|clause| clause.iter().any(|edge| self.agrees(edge)))
     }
 
     fn end(&self, span: &Span) -> u32 {
@@ -281,8 +347,12 @@ impl<'a> Search<'a> {
             }
         }
         for alternatives in &self.part.choices {
-            let taken = alternatives.iter().position(|a| self.holds(a));
-            self.decided.taken.push(taken.expect("nothing is violated") as u32);
+            let taken = alternatives.iter().find(|alternative| self.is_satisfied(alternative));
+            let taken = taken.expect("nothing is violated");
+            self.decided.edges.extend(&taken.edges);
+            let agreeing = |clause: &Edges| clause.iter().copied().find(|edge| self.agrees(edge));
+            let agreeing: Edges = taken.clauses.iter().filter_map(agreeing).collect();
+            self.decided.edges.extend(agreeing);
         }
     }
 

@@ -72,7 +72,13 @@ pub fn resolve_watched(problem: &Problem, hints: Hints, watch: &dyn Watch) -> Re
             "{firsts} intervals of one exclusion would each come before all others"
         );
     }
-    if problem.choices.iter().any(|choice| choice.alternatives.is_empty()) {
+    assert!(
+        problem
+            .clauses
+            .is_sorted_by_key(|clause| (clause.choice, clause.alternative)),
+        "clauses stand by choice and alternative"
+    );
+    if !(0..problem.choices.len() as u32).all(|choice| problem.first_alternative(choice).is_some()) {
         return Err(Circle {
             edges: Vec::new(),
             recorded: false,
@@ -80,7 +86,8 @@ pub fn resolve_watched(problem: &Problem, hints: Hints, watch: &dyn Watch) -> Re
     }
     watch.at(Step::Order, 0, 1);
     let is_decided = problem.is_decided();
-    if hints == Hints::Ignore && !is_decided {
+    let may_hint = |choice: u32| problem.first_alternative(choice) == Some(0);
+    if !is_decided && (hints == Hints::Ignore || !(0..problem.choices.len() as u32).all(may_hint)) {
         return search(problem, hints, watch);
     }
     let mut edges = problem.edges.clone();
@@ -123,10 +130,6 @@ fn search(problem: &Problem, hints: Hints, watch: &dyn Watch) -> Result<Resolved
             recorded: false,
         })?;
         resolved.edges.extend(decided.edges.iter().map(edge));
-        for (choice, taken) in component.choices.iter().zip(decided.taken) {
-            let choice = &problem.choices[*choice as usize];
-            resolved.edges.extend(&choice.alternatives[taken as usize]);
-        }
         resolved.decisions += decided.decisions;
         resolved.conflicts += decided.conflicts;
     }

@@ -13,7 +13,15 @@ pub(super) struct Part {
     pub(super) hinted: bool,
 }
 
-pub(super) type Alternative = Vec<(u32, u32)>;
+pub(super) type Edges = Vec<(u32, u32)>;
+
+/// One way to satisfy a choice.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Alternative {
+    pub(super) edges: Edges,
+    /// At least one edge of each.
+    pub(super) clauses: Vec<Edges>,
+}
 
 /// An interval.
 #[derive(Clone, Debug)]
@@ -24,7 +32,7 @@ pub(super) struct Span {
 
 impl Span {
     /// The edges that put `self` before `other`.
-    pub(super) fn before(&self, other: &Span) -> Alternative {
+    pub(super) fn before(&self, other: &Span) -> Edges {
         self.ends.iter().map(|&end| (end, other.start)).collect()
     }
 }
