@@ -1,6 +1,7 @@
 //! Decides exclusions and choices, cheapest layer first. `docs/solving.md` tells where each technique comes from.
 mod components;
 mod decide;
+mod engine;
 mod greedy;
 mod incremental;
 mod part;
