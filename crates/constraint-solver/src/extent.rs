@@ -107,10 +107,7 @@ fn sources(logs: &Logs, epochs: &Epochs) -> Vec<Vec<Source>> {
     let any_torn = logs.threads.iter().any(|t| t.torn);
     for (user, log) in logs.threads.iter().enumerate() {
         for record in &log.records {
-            record
-                .sources
-                .iter()
-                .for_each(|source| add(*source, user, record.event));
+            record.sources.iter().for_each(|source| add(source, user, record.event));
             // A `Seen` rests on the creator of its epoch, and every creator on the one before.
             let epoch = match record.kind {
                 Kind::Seen => record.value,

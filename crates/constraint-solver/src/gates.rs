@@ -25,7 +25,7 @@ pub(crate) fn schedule(logs: &Logs, extents: &Extents, events: &[Vec<u64>], edge
                 .unwrap_or_default();
             gates.push(Gate {
                 record: record.clone(),
-                waits,
+                waits: waits.into(),
             });
         }
         schedule.threads.push(ThreadSchedule {

@@ -91,13 +91,13 @@ impl Draft {
                 }
                 if record.kind == Kind::Seen {
                     missing += u64::from(epochs.creator(record.value).is_none());
-                    let creator = epochs.newest(record.value).as_ref().and_then(completed);
+                    let creator = epochs.newest(record.value).and_then(completed);
                     creator.into_iter().for_each(|before| self.edge(before, event));
                 }
             }
         }
         for (first, second) in epochs.successions() {
-            if let (Some(before), Some(after)) = (completed(&first), completed(&second)) {
+            if let (Some(before), Some(after)) = (completed(first), completed(second)) {
                 self.edge(before, after);
             }
         }
@@ -190,7 +190,7 @@ impl Draft {
 }
 
 /// The event whose completion makes `point` reached; a count of zero is reached from the beginning.
-fn completed(point: &Point) -> Option<Event> {
+fn completed(point: Point) -> Option<Event> {
     point.count.checked_sub(1).map(|event| (point.thread.0, event))
 }
 

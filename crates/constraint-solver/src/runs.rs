@@ -65,7 +65,7 @@ pub(crate) fn lives(logs: &Logs, extents: &Extents) -> Vec<Life> {
         for record in log.records.iter().filter(|r| r.kind == Kind::Run) {
             if extents.contains(thread as u32, record.event) {
                 // A count of zero would be a user without a use.
-                let source = record.sources.first().copied().filter(|source| source.count > 0);
+                let source = record.sources.first().filter(|source| source.count > 0);
                 cells.entry(record.object).or_default().push(Link {
                     thread: thread as u32,
                     event: record.event,

@@ -8,6 +8,7 @@ use run_model::Kind;
 use run_model::MAX_SOURCES;
 use run_model::Op;
 use run_model::Point;
+#[cfg(feature = "std")]
 use run_model::Record;
 use run_model::SiteId;
 
@@ -31,8 +32,10 @@ pub struct RecordRef<'a> {
     pub sources: &'a [Point],
 }
 
-impl<'a> From<&'a Record> for RecordRef<'a> {
-    fn from(record: &'a Record) -> RecordRef<'a> {
+impl<'a> RecordRef<'a> {
+    /// `record` with `sources` in place of its own.
+    #[cfg(feature = "std")]
+    fn with_sources(record: &Record, sources: &'a [Point]) -> RecordRef<'a> {
         RecordRef {
             event: record.event,
             kind: record.kind,
@@ -41,7 +44,7 @@ impl<'a> From<&'a Record> for RecordRef<'a> {
             object: record.object,
             site: record.site,
             value: record.value,
-            sources: &record.sources,
+            sources,
         }
     }
 }
@@ -166,7 +169,8 @@ pub fn encode_log(thread: run_model::ThreadIndex, records: &[Record]) -> Vec<u8>
     let mut hash = crate::RollingHash::new();
     let mut buffer = [0; MAX_RECORD_BYTES];
     for record in records {
-        let length = encoder.encode(&record.into(), &mut buffer);
+        let sources: Vec<Point> = record.sources.iter().collect();
+        let length = encoder.encode(&RecordRef::with_sources(record, &sources), &mut buffer);
         hash.update(&buffer[..length]);
         bytes.extend_from_slice(&buffer[..length]);
     }

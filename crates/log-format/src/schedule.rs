@@ -13,6 +13,7 @@ use run_model::Gate;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::SiteId;
@@ -214,14 +215,14 @@ impl<'a> Tables<'a> {
             object: u64_at(self.file, at + 8),
             site: SiteId(u32_at(self.file, at + 36)),
             value: u64_at(self.file, at + 16) as i64,
-            sources: Vec::new(),
+            sources: Points::NONE,
         };
         expect_zeros(self.file, at + 43, 5)?;
         let first = *wait;
         *wait += waits;
         let waits = (first..*wait)
             .map(|w| self.wait(w, thread, events))
-            .collect::<Result<Vec<Point>, Corrupt>>()?;
+            .collect::<Result<Points, Corrupt>>()?;
         Ok(Gate { record, waits })
     }
 

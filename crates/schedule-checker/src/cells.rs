@@ -61,7 +61,7 @@ pub(crate) fn require(
             .take_while(|r| r.event < schedule.threads[index].events);
         for (gate, record) in replayed.enumerate().filter(|(_, r)| r.kind == Kind::Run) {
             let beginning = (ThreadIndex(index as u32), record.event);
-            let after = record.sources.first().copied().filter(|source| source.count > 0);
+            let after = record.sources.first().filter(|source| source.count > 0);
             let entry = Entry {
                 access: record.access,
                 after,

@@ -31,7 +31,7 @@ pub(crate) fn check(schedule: &Schedule, execution: &Execution, requirements: &[
     for &(thread, index) in &execution.passed {
         let gates = &schedule.threads[thread].gates;
         for wait in &gates[index].waits {
-            learn(&mut clocks[thread], *wait, &mut awaited);
+            learn(&mut clocks[thread], wait, &mut awaited);
         }
         let event = gates[index].record.event;
         // Of several gates of one event, the last has waited for everything.
@@ -50,7 +50,7 @@ fn awaited(schedule: &Schedule) -> BTreeMap<Point, Awaited> {
     let mut awaited: BTreeMap<Point, Awaited> = BTreeMap::new();
     for wait in schedule.threads.iter().flat_map(|t| &t.gates).flat_map(|g| &g.waits) {
         awaited
-            .entry(*wait)
+            .entry(wait)
             .or_insert(Awaited {
                 waiters: 0,
                 clock: None,

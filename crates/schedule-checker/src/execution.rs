@@ -3,6 +3,7 @@ use crate::Rejection;
 use crate::Waiting;
 use run_model::Gate;
 use run_model::Point;
+use run_model::Points;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
@@ -70,9 +71,6 @@ pub(crate) fn execute(schedule: &Schedule) -> Result<Execution, Rejection> {
     }
 }
 
-fn closed(waits: &[Point], reached: &[u64]) -> Option<Point> {
-    waits
-        .iter()
-        .find(|wait| reached[wait.thread.0 as usize] < wait.count)
-        .copied()
+fn closed(waits: &Points, reached: &[u64]) -> Option<Point> {
+    waits.iter().find(|wait| reached[wait.thread.0 as usize] < wait.count)
 }

@@ -92,7 +92,7 @@ fn check_shape(logs: &Logs, schedule: &Schedule) -> Result<(), Rejection> {
                     return Err(Rejection::Wait {
                         thread,
                         event: gate.record.event,
-                        wait: *wait,
+                        wait,
                     });
                 }
             }
@@ -110,7 +110,7 @@ fn same(one: &Record, other: &Record) -> bool {
 /// May a schedule for these logs leave out their ends? Only if something is missing from them.
 fn is_damaged(logs: &Logs) -> bool {
     let unreachable = |record: &Record| {
-        let lost = |source: &run_model::Point| {
+        let lost = |source: run_model::Point| {
             let log = logs.threads.get(source.thread.0 as usize);
             source.count > 0 && log.is_none_or(|log| source.count > log.events.saturating_add(1))
         };

@@ -50,10 +50,10 @@ pub(crate) fn requirements(
     let hiding = hiding_pages(logs);
     for (thread, record) in replayed() {
         if record.kind != Kind::Run || hiding.contains(&(record.object / HIDING_PAGE_BYTES)) {
-            let require = |source: &Point| Requirement {
+            let require = |source: Point| Requirement {
                 thread,
                 event: record.event,
-                required: *source,
+                required: source,
                 why: Why::Source,
             };
             requirements.extend(record.sources.iter().map(require));
