@@ -5,7 +5,7 @@ use crate::command::Run;
 use serde_json::Value;
 
 /// Our crates that each of our crates may use, and whether it may use anything from outside.
-const ALLOWED: [(&str, &[&str], Outside); 14] = [
+const ALLOWED: [(&str, &[&str], Outside); 15] = [
     // Core: values in, values out.
     ("run-model", &[], Outside::Nothing),
     ("runtime-abi", &[], Outside::Nothing),
@@ -59,6 +59,18 @@ const ALLOWED: [(&str, &[&str], Outside); 14] = [
             "log-format",
             "constraint-solver",
             "schedule-checker",
+        ],
+        Outside::Anything,
+    ),
+    (
+        "refrain-solver-lab",
+        &[
+            "run-model",
+            "run-store",
+            "replayer",
+            "constraint-solver",
+            "schedule-checker",
+            "simulated-machine",
         ],
         Outside::Anything,
     ),

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  setup                 install what is missing: clang 22, LLVM 22, lld, gdb, cmake, make (Debian packages)
+  setup                 install what is missing: clang 22, LLVM 22, lld, gdb, cmake, make, libz3 (Debian packages)
   build                 build everything optimised: target/release/refrain with runtime and compiler pass beside it
   demo                  build, catch a real heisenbug, replay it 100 times
   check                 format, lints, tidiness, who may depend on whom
@@ -81,7 +81,8 @@ pub fn refrain() -> PathBuf {
 
 fn build() -> Result<(), Failure> {
     Cargo::new("build")
-        .args(["--release", "--workspace", "--exclude", "xtask"])
+        .args(["--release", "--workspace"])
+        .args(["--exclude", "xtask", "--exclude", "refrain-solver-lab"])
         .run()
 }
 

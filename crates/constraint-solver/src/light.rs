@@ -329,7 +329,7 @@ impl<'a> ProblemWriter<'a> {
                 chains: events.iter().map(|list| list.len() as u32).collect(),
                 edges: Vec::with_capacity(edges),
                 exclusions: Vec::with_capacity(exclusions as usize),
-                choices: Vec::new(),
+                ..Problem::default()
             },
         }
     }
