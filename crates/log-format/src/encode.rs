@@ -16,6 +16,9 @@ use run_model::SiteId;
 /// a 5-byte thread and a 10-byte count.
 pub const MAX_RECORD_BYTES: usize = 1 + 1 + 10 + 10 + 5 + 10 + 1 + MAX_SOURCES * (5 + 10);
 
+/// First byte, event, and a thread or the number of sources.
+pub const MIN_RECORD_BYTES: usize = 3;
+
 /// A `run_model::Record` whose sources are somebody else's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordRef<'a> {
