@@ -239,11 +239,31 @@ pub struct DumpArguments {
     pub json: bool,
 }
 
+const SOLVE_EXAMPLES: &str = "\
+A schedule is kept beside the run, for replays, as long as the logs are the same. `replay`, `explain` and `--gdb` compute it
+themselves if need be.
+
+Examples:
+  refrain solve                       the latest run; if its schedule is there already, say how hard it was
+  refrain solve --again bank-3        compute it anew
+  refrain solve --no-hints bank-3     how hard is it if the order of recording is not known? an experiment: nothing is kept
+  refrain solve --max-memory 8G       it may take 8 GB, whatever seems to be available";
+
 /// Compute a run's schedule, have it checked, and say how hard it was
 #[derive(Debug, Args)]
+#[command(after_help = SOLVE_EXAMPLES)]
 pub struct SolveArguments {
     /// A run's name or directory; the latest run if absent
     pub run: Option<OsString>,
+    /// Compute the schedule even if it is there
+    #[arg(long)]
+    pub again: bool,
+    /// Solve without looking at the order in which things were recorded, and keep nothing
+    #[arg(long)]
+    pub no_hints: bool,
+    /// Begin if B bytes (K, M, G) are enough; otherwise as much as is available has to be
+    #[arg(long, value_name = "B", value_parser = bytes)]
+    pub max_memory: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

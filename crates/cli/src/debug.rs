@@ -3,6 +3,7 @@ use crate::Ended;
 use crate::Failure;
 use crate::arguments::ReplayArguments;
 use crate::output::say;
+use crate::progress::ProgressLine;
 use crate::record::spelling;
 use crate::replay::print_divergence;
 use replayer::DebugOptions;
@@ -30,7 +31,7 @@ pub fn debug(arguments: &ReplayArguments) -> Ended {
         tool: env::current_exe().map_err(|e| Failure::usage(format!("cannot find the refrain command itself: {e}")))?,
     };
     let mut tell = |divergence: &Divergence| print_divergence(&name, divergence);
-    let debugged = replayer::debug(run, &options, &mut tell)?;
+    let debugged = replayer::debug(run, &options, &ProgressLine::new(), &mut tell)?;
     if !arguments.quiet {
         for note in &debugged.notes {
             say(format_args!("note: {note}"));

@@ -12,6 +12,7 @@ mod dump;
 mod explain;
 mod output;
 mod pack;
+mod progress;
 mod record;
 mod replay;
 mod runs;

@@ -6,6 +6,7 @@ use crate::debug;
 use crate::output::detail;
 use crate::output::print_json;
 use crate::output::say;
+use crate::progress::ProgressLine;
 use crate::record::spelling;
 use replayer::Divergence;
 use replayer::ReplayOptions;
@@ -28,7 +29,7 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
         jitter_seed: arguments.jitter,
     };
     // Whatever is wrong now is wrong with the run or with what it needs, not with the command line.
-    let replayed = replayer::replay(run, &options).map_err(|error| Failure {
+    let replayed = replayer::replay(run, &options, &ProgressLine::new()).map_err(|error| Failure {
         sentence: error.to_string(),
         status: 3,
     })?;

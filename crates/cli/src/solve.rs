@@ -3,60 +3,102 @@ use crate::Ended;
 use crate::arguments::SolveArguments;
 use crate::output::print;
 use crate::output::print_json;
+use crate::output::size;
+use crate::progress::ProgressLine;
+use replayer::Answer;
+use replayer::Hints;
 use replayer::LoadedRun;
+use replayer::SolveOptions;
 use run_store::Store;
 use serde_json::json;
+use std::io;
+use std::io::Write;
+use std::time::Instant;
 
 pub fn solve(arguments: &SolveArguments) -> Ended {
     let store = Store::from_environment()?;
-    let loaded = LoadedRun::load(store.open(arguments.run.as_deref())?)?;
-    let solved = replayer::solve(&loaded)?;
-    let (statistics, others) = solved.split_first().expect("a run has a first process");
+    let progress = ProgressLine::new();
+    let started = Instant::now();
+    let loaded = LoadedRun::load_observed(store.open(arguments.run.as_deref())?, &progress)?;
+    let load_ms = started.elapsed().as_millis() as u64;
+    let options = SolveOptions {
+        hints: if arguments.no_hints { Hints::Ignore } else { Hints::Use },
+        again: arguments.again,
+        memory_bytes_max: arguments.max_memory,
+    };
+    let solved = replayer::solve(&loaded, &options, &progress)?;
+    let (first, others) = solved.split_first().expect("a run has a first process");
     if arguments.json {
-        print_json(&json!({ "run": loaded.run.name(), "statistics": statistics, "processes": others }))?;
+        print_json(&json!({
+            "run": loaded.run.name(),
+            "load_ms": load_ms,
+            "hints": !arguments.no_hints,
+            "statistics": first,
+            "processes": others,
+        }))?;
         return Ok(0);
     }
     print(|out| {
         writeln!(out, "run      {}", loaded.run.name())?;
-        writeln!(out, "threads  {}", statistics.threads)?;
-        writeln!(out, "events   {}", statistics.events)?;
-        writeln!(out, "records  {}", statistics.records)?;
-        writeln!(
-            out,
-            "waits    {} of {} orders between threads",
-            statistics.waits, statistics.edges
-        )?;
-        writeln!(
-            out,
-            "cells    {} contended, with {} runs",
-            statistics.cells, statistics.runs
-        )?;
-        writeln!(
-            out,
-            "layer    {}: {} forced, {} decisions, {} conflicts",
-            statistics.layer, statistics.forced, statistics.decisions, statistics.conflicts
-        )?;
-        if statistics.events_lost > 0 {
-            writeln!(
-                out,
-                "lost     {} events that the end of the log took with it",
-                statistics.events_lost
-            )?;
-        }
-        writeln!(out, "solved   in {} ms", statistics.solve_ms)?;
-        writeln!(
-            out,
-            "checked  in {} ms: the schedule explains the logs",
-            statistics.check_ms
-        )?;
-        for other in others {
-            writeln!(
-                out,
-                "process  {}: threads {}, events {}, records {}, waits {}; solved in {} ms, checked in {} ms",
-                other.process, other.threads, other.events, other.records, other.waits, other.solve_ms, other.check_ms
-            )?;
-        }
-        Ok(())
+        write_first(out, first, load_ms)?;
+        others.iter().try_for_each(|other| write_other(out, other))
     })?;
     Ok(0)
+}
+
+fn write_first(out: &mut dyn Write, answer: &Answer, load_ms: u64) -> io::Result<()> {
+    let statistics = &answer.statistics;
+    writeln!(out, "threads  {}", statistics.threads)?;
+    writeln!(out, "events   {}", statistics.events)?;
+    writeln!(out, "records  {}", statistics.records)?;
+    writeln!(
+        out,
+        "waits    {} of {} orders between threads",
+        statistics.waits, statistics.edges
+    )?;
+    writeln!(
+        out,
+        "cells    {} contended, with {} runs",
+        statistics.cells, statistics.runs
+    )?;
+    writeln!(
+        out,
+        "layer    {}: {} forced, {} parts, {} decisions, {} conflicts",
+        statistics.layer, statistics.forced, statistics.components, statistics.decisions, statistics.conflicts
+    )?;
+    if statistics.events_lost > 0 {
+        writeln!(
+            out,
+            "lost     {} events that the end of the log took with it",
+            statistics.events_lost
+        )?;
+    }
+    if answer.kept {
+        writeln!(out, "kept     the schedule was there already; when it was computed:")?;
+    }
+    writeln!(out, "read     in {load_ms} ms{}", if answer.kept { " now" } else { "" })?;
+    writeln!(out, "solved   in {} ms", statistics.solve_ms)?;
+    writeln!(
+        out,
+        "checked  in {} ms: the schedule explains the logs",
+        statistics.check_ms
+    )?;
+    writeln!(out, "memory   {} at most", size(statistics.peak_bytes))
+}
+
+fn write_other(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
+    let statistics = &answer.statistics;
+    writeln!(
+        out,
+        "process  {}: threads {}, events {}, records {}, waits {}, layer {}; solved in {} ms, checked in {} ms{}",
+        statistics.process,
+        statistics.threads,
+        statistics.events,
+        statistics.records,
+        statistics.waits,
+        statistics.layer,
+        statistics.solve_ms,
+        statistics.check_ms,
+        if answer.kept { " (kept)" } else { "" }
+    )
 }

@@ -4,12 +4,12 @@ use run_model::Logs;
 use run_model::Point;
 use run_model::Record;
 use run_model::ThreadIndex;
-use std::collections::BTreeMap;
 
 /// For each epoch, the moment its creator had completed the event that created it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Epochs {
-    creators: BTreeMap<i64, Point>,
+    /// By epoch, each once.
+    creators: Vec<(i64, Point)>,
 }
 
 impl Epochs {
@@ -19,39 +19,37 @@ impl Epochs {
 
     /// Only those whose creation `is_replayed`, given its thread and event.
     pub(crate) fn among(logs: &Logs, is_replayed: impl Fn(u32, u64) -> bool) -> Epochs {
-        let mut epochs = Epochs::default();
-        for (thread, log) in logs.threads.iter().enumerate() {
-            let creates = |r: &&Record| matches!(r.kind, Kind::Share | Kind::Exit);
-            for record in log
-                .records
-                .iter()
-                .filter(creates)
-                .filter(|r| is_replayed(thread as u32, r.event))
-            {
+        let mut creators = Vec::new();
+        for (thread, log) in (0..).zip(&logs.threads) {
+            let creates = |r: &&Record| matches!(r.kind, Kind::Share | Kind::Exit) && is_replayed(thread, r.event);
+            creators.extend(log.records.iter().filter(creates).map(|record| {
                 let point = Point {
-                    thread: ThreadIndex(thread as u32),
+                    thread: ThreadIndex(thread),
                     count: record.event.saturating_add(1),
                 };
-                epochs.creators.insert(record.value, point);
-            }
+                (record.value, point)
+            }));
         }
-        epochs
+        // No epoch is created twice; of damaged logs, the last one counts.
+        creators.reverse();
+        creators.sort_by_key(|(epoch, _)| *epoch);
+        creators.dedup_by_key(|(epoch, _)| *epoch);
+        Epochs { creators }
     }
 
     pub(crate) fn creator(&self, epoch: i64) -> Option<Point> {
-        self.creators.get(&epoch).copied()
+        let place = self.creators.binary_search_by_key(&epoch, |(epoch, _)| *epoch).ok()?;
+        Some(self.creators[place].1)
     }
 
     /// The creator of the newest epoch up to `epoch` that a log has.
     pub(crate) fn newest(&self, epoch: i64) -> Option<Point> {
-        self.creators.range(..=epoch).next_back().map(|(_, point)| *point)
+        let end = self.creators.partition_point(|(created, _)| *created <= epoch);
+        Some(self.creators[end.checked_sub(1)?].1)
     }
 
     /// Epochs are created one after the other: each creator's event, and that of the next.
     pub(crate) fn successions(&self) -> impl Iterator<Item = (Point, Point)> {
-        self.creators
-            .values()
-            .zip(self.creators.values().skip(1))
-            .map(|(first, second)| (*first, *second))
+        self.creators.windows(2).map(|pair| (pair[0].1, pair[1].1))
     }
 }

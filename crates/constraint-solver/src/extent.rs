@@ -27,28 +27,37 @@ pub(crate) struct Extents {
 
 impl Extents {
     pub(crate) fn new(logs: &Logs, epochs: &Epochs) -> Extents {
-        let sources = sources(logs, epochs);
         let mut extents = Extents {
             events: logs.threads.iter().map(|t| t.events).collect(),
             ..Extents::default()
         };
+        let seen_in_flight = seen_in_flight(logs, epochs);
         for (thread, log) in logs.threads.iter().enumerate() {
             if log.torn {
                 let last = log.records.last().map_or(0, |record| record.event);
                 extents.events[thread] = extents.events[thread].min(last);
-            } else if sources[thread]
-                .iter()
-                .any(|source| Some(source.count) == log.events.checked_add(1))
-            {
+            } else if seen_in_flight[thread] {
                 extents.events[thread] += 1;
                 extents.in_flight += 1;
             }
         }
-        extents.cut(sources);
+        // Of an intact run nothing has to be cut, and nothing remembered to find out.
+        let mut is_intact = true;
+        for_each_source(logs, epochs, |thread, source| {
+            is_intact &= source.count <= extents.reach(thread);
+        });
+        if !is_intact {
+            extents.cut(sources(logs, epochs));
+        }
         for (thread, log) in logs.threads.iter().enumerate() {
             extents.lost += log.events.saturating_sub(extents.events[thread]);
         }
         extents
+    }
+
+    /// Threads of which there is no log at all have done nothing that can be replayed.
+    fn reach(&self, thread: usize) -> u64 {
+        self.events.get(thread).copied().unwrap_or(0)
     }
 
     /// Is this event replayed?
@@ -63,8 +72,7 @@ impl Extents {
         }
         let mut unsettled: Vec<usize> = (0..sources.len()).collect();
         while let Some(thread) = unsettled.pop() {
-            // Threads of which there is no log at all have done nothing that can be replayed.
-            let reach = self.events.get(thread).copied().unwrap_or(0);
+            let reach = self.reach(thread);
             while let Some(source) = sources[thread].pop_if(|source| source.count > reach) {
                 let events = &mut self.events[source.user];
                 if source.event < *events {
@@ -90,41 +98,54 @@ struct Source {
     event: u64,
 }
 
+/// For each thread, did somebody see the effect of an event that it never counted?
+fn seen_in_flight(logs: &Logs, epochs: &Epochs) -> Vec<bool> {
+    let mut seen = vec![false; logs.threads.len()];
+    for_each_source(logs, epochs, |thread, source| {
+        if let Some(log) = logs.threads.get(thread) {
+            seen[thread] |= Some(source.count) == log.events.checked_add(1);
+        }
+    });
+    seen
+}
+
 /// All sources by the thread they name; unknown threads share the last list.
 fn sources(logs: &Logs, epochs: &Epochs) -> Vec<Vec<Source>> {
     let mut sources = vec![Vec::new(); logs.threads.len() + 1];
+    for_each_source(logs, epochs, |thread, source| sources[thread].push(source));
+    sources
+}
+
+/// Calls `visit` with every source and the thread it names; for unknown threads, the number of threads.
+fn for_each_source(logs: &Logs, epochs: &Epochs, mut visit: impl FnMut(usize, Source)) {
     let mut add = |point: Point, user: usize, event: u64| {
         let thread = (point.thread.0 as usize).min(logs.threads.len());
+        let count = point.count;
         // A count of zero is reached by anyone, and what a thread demands of itself is program order.
-        if point.count > 0 && thread != user {
-            sources[thread].push(Source {
-                count: point.count,
-                user,
-                event,
-            });
+        if count > 0 && thread != user {
+            visit(thread, Source { count, user, event });
         }
     };
     let any_torn = logs.threads.iter().any(|t| t.torn);
     for (user, log) in logs.threads.iter().enumerate() {
         for record in &log.records {
-            record
-                .sources
-                .iter()
-                .for_each(|source| add(*source, user, record.event));
+            for source in &record.sources {
+                add(source, user, record.event);
+            }
             // A `Seen` rests on the creator of its epoch, and every creator on the one before.
             let epoch = match record.kind {
                 Kind::Seen => record.value,
                 Kind::Share | Kind::Exit => record.value.saturating_sub(1),
                 _ => 0,
             };
-            match epochs.creator(epoch) {
-                _ if epoch <= 0 => {}
-                Some(creator) => add(creator, user, record.event),
-                // The creator's record went with the end of some log: this rests on something that is lost.
-                None if any_torn => add(NEVER, user, record.event),
-                None => {}
+            if epoch > 0 {
+                match epochs.creator(epoch) {
+                    Some(creator) => add(creator, user, record.event),
+                    // The creator's record went with the end of some log: this rests on something that is lost.
+                    None if any_torn => add(NEVER, user, record.event),
+                    None => {}
+                }
             }
         }
     }
-    sources
 }

@@ -1,129 +1,351 @@
 //! From an order to gates: who waits for whom, and where waiting is not needed.
+//!
+//! Walks the nodes in an order that agrees with the edges and keeps, per thread, a clock of what is certain to have
+//! happened. A wait is left out if the clock says so, or if it follows from another wait of the same node.
 use crate::extent::Extents;
-use crate::order::Graph;
-use crate::order::Indifferent;
 use crate::problem::Edge;
 use crate::problem::Node;
 use run_model::Gate;
 use run_model::Logs;
 use run_model::Point;
+use run_model::Points;
+use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use run_model::ThreadSchedule;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// A schedule that enforces `edges`, with every record of the replayed events.
 pub(crate) fn schedule(logs: &Logs, extents: &Extents, events: &[Vec<u64>], edges: &[Edge]) -> Schedule {
-    let mut waits = waits(events, edges);
+    let waits = Walk::new(events, edges).run();
     let mut schedule = Schedule::default();
-    for (thread, log) in logs.threads.iter().enumerate() {
-        let mut gates = Vec::with_capacity(log.records.len());
-        for record in log.records.iter().filter(|r| extents.contains(thread as u32, r.event)) {
+    for (thread, (log, waits)) in logs.threads.iter().zip(waits).enumerate() {
+        let mut waits = waits.iter().peekable();
+        let end = extents.events[thread];
+        let replayed = || log.records.iter().filter(|record| record.event < end);
+        let mut gates = Vec::with_capacity(replayed().count());
+        for record in replayed() {
+            let mut gate = Gate {
+                record: Record {
+                    sources: Points::NONE,
+                    ..*record
+                },
+                waits: Points::NONE,
+            };
             // Of several records of one event, the first does the waiting.
-            let node = events[thread].binary_search(&record.event);
-            let waits = node
-                .map(|position| std::mem::take(&mut waits[thread][position]))
-                .unwrap_or_default();
-            gates.push(Gate {
-                record: record.clone(),
-                waits,
-            });
+            while let Some(wait) = waits.next_if(|wait| wait.event == record.event) {
+                gate.waits.push(wait.point);
+            }
+            gates.push(gate);
         }
-        schedule.threads.push(ThreadSchedule {
-            gates,
-            events: extents.events[thread],
-        });
+        // Every edge leads to an event with a record: the record whose source it is, the run it begins, or the blind write
+        // that begins a stretch. Only the first run of a cell has no record, and nothing is ever put before it.
+        let left = waits.count();
+        assert!(left == 0, "{left} waits stand before events without a record");
+        schedule.threads.push(ThreadSchedule { gates, events: end });
     }
-    // Every edge leads to an event with a record: the record whose source it is, the run it begins, or the blind write
-    // that begins a stretch. Only the first run of a cell has no record, and nothing is ever put before it.
-    let left = waits.iter().flatten().flatten().count();
-    assert!(left == 0, "{left} waits stand before events without a record");
     schedule
 }
 
-/// For each node, the points it has to wait for, given that it waited for those of the nodes before it.
-///
-/// Walks the nodes in an order that agrees with the edges and keeps, per thread, a vector clock of what is certain to
-/// have happened. A wait is left out if the clock says so, or if it follows from another wait of the same node.
-fn waits(events: &[Vec<u64>], edges: &[Edge]) -> Vec<Vec<Vec<Point>>> {
-    let chains: Vec<u32> = events.iter().map(|list| list.len() as u32).collect();
-    let graph = Graph::new(&chains, edges);
-    let order = graph
-        .linear_order(&mut Indifferent)
-        .unwrap_or_else(|_| panic!("a resolved problem has an order"));
-    let mut waits: Vec<Vec<Vec<Point>>> = chains.iter().map(|length| vec![Vec::new(); *length as usize]).collect();
-    // A thread's clock exists from its first node to its last: a run may have thousands of threads one after the other.
-    let mut clocks: Vec<Vec<u64>> = vec![Vec::new(); chains.len()];
-    let mut snapshots = Snapshots {
-        clocks: vec![None; graph.nodes()],
-    };
-    for node in order {
-        let thread = node.chain as usize;
-        clocks[thread].resize(chains.len(), 0);
-        let mut sources: Vec<Node> = graph
-            .incoming(node)
-            .map(|e| e.before)
-            .filter(|n| n.chain != node.chain)
-            .collect();
-        // The latest node of each chain.
+/// Before `event`, wait for `point`.
+struct Wait {
+    event: u64,
+    point: Point,
+}
+
+/// For each column, how many of its nodes are certain to be over. What lies behind the end is zero.
+type Clock = Vec<u32>;
+
+struct Walk<'a> {
+    events: &'a [Vec<u64>],
+    sources: Sources,
+    /// For each chain, the node that comes next.
+    next: Vec<u32>,
+    /// Who sleeps at each chain until it has passed which node. A chain sleeps at one place at most.
+    sleepers: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
+    columns: Columns,
+    /// A chain's clock exists from its first node to its last.
+    clocks: Vec<Clock>,
+    snapshots: Snapshots,
+    waits: Vec<Vec<Wait>>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(events: &'a [Vec<u64>], edges: &[Edge]) -> Walk<'a> {
+        let chains = events.len();
+        let sources = Sources::new(events, edges);
+        let snapshots = Snapshots::new(&sources, edges);
+        Walk {
+            events,
+            sources,
+            next: vec![0; chains],
+            sleepers: vec![BinaryHeap::new(); chains],
+            columns: Columns::new(chains),
+            clocks: vec![Clock::new(); chains],
+            snapshots,
+            waits: (0..chains).map(|_| Vec::new()).collect(),
+        }
+    }
+
+    /// For each thread, the waits that are left, by event.
+    fn run(mut self) -> Vec<Vec<Wait>> {
+        let mut runnable: Vec<u32> = (0..self.events.len() as u32).rev().collect();
+        let mut own = Vec::new();
+        while let Some(chain) = runnable.pop() {
+            while let Some(node) = self.ready(chain) {
+                own.clear();
+                own.extend_from_slice(self.sources.of(node));
+                self.pass(node, &mut own);
+                self.next[chain as usize] += 1;
+                let sleepers = &mut self.sleepers[chain as usize];
+                let is_due = |first: &Reverse<(u32, u32)>| first.0.0 == node.position;
+                if sleepers.peek().is_some_and(is_due) {
+                    // Those who have waited first: the sooner they come, the fewer snapshots are kept.
+                    runnable.push(chain);
+                    while sleepers.peek().is_some_and(is_due) {
+                        runnable.extend(sleepers.pop().map(|sleeper| sleeper.0.1));
+                    }
+                    break;
+                }
+            }
+        }
+        let ended = (0..self.events.len()).all(|chain| self.next[chain] as usize == self.events[chain].len());
+        assert!(ended, "a resolved problem has an order");
+        self.waits
+    }
+
+    /// The next node of a chain, if all its sources are passed. Otherwise the chain sleeps until one of them is.
+    fn ready(&mut self, chain: u32) -> Option<Node> {
+        let position = self.next[chain as usize];
+        if position as usize == self.events[chain as usize].len() {
+            return None;
+        }
+        let node = Node { chain, position };
+        let unmet = |source: &&Node| self.next[source.chain as usize] <= source.position;
+        match self.sources.of(node).iter().find(unmet) {
+            Some(source) => {
+                self.sleepers[source.chain as usize].push(Reverse((source.position, chain)));
+                None
+            }
+            None => Some(node),
+        }
+    }
+
+    fn pass(&mut self, node: Node, sources: &mut Vec<Node>) {
+        let chain = node.chain as usize;
+        for source in &*sources {
+            self.snapshots.uses[self.sources.id(*source)] -= 1;
+        }
+        // The latest node of each chain. That it comes after the others of its chain goes without saying.
         sources.sort_unstable_by(|a, b| b.cmp(a));
-        sources.dedup_by_key(|source| source.chain);
+        sources.dedup();
+        let mut latest = None;
+        sources.retain(|source| {
+            let is_latest = latest.replace(source.chain) != Some(source.chain);
+            if !is_latest {
+                self.snapshots.let_go(self.sources.id(*source));
+            }
+            is_latest
+        });
         sources.reverse();
-        let needed = |source: &&Node| {
-            let count = events[source.chain as usize][source.position as usize] + 1;
-            clocks[thread][source.chain as usize] < count && !implied(**source, count, &sources, &graph, &snapshots)
-        };
-        let kept: Vec<Node> = sources.iter().filter(needed).copied().collect();
-        for source in &kept {
-            let theirs = snapshots.of(graph.id(*source));
-            clocks[thread]
+        let mut clock = std::mem::take(&mut self.clocks[chain]);
+        for source in &*sources {
+            if !self.is_known(*source, &clock) && !self.is_implied(*source, sources) {
+                self.waits[chain].push(Wait {
+                    event: self.events[chain][node.position as usize],
+                    point: Point {
+                        thread: ThreadIndex(source.chain),
+                        count: self.events[source.chain as usize][source.position as usize] + 1,
+                    },
+                });
+            }
+        }
+        for source in &*sources {
+            let theirs = self.snapshots.of(self.sources.id(*source));
+            if clock.len() < theirs.len() {
+                clock.resize(theirs.len(), 0);
+            }
+            clock
                 .iter_mut()
                 .zip(theirs)
                 .for_each(|(mine, theirs)| *mine = (*mine).max(*theirs));
-            let count = events[source.chain as usize][source.position as usize] + 1;
-            waits[thread][node.position as usize].push(Point {
-                thread: ThreadIndex(source.chain),
-                count,
-            });
+            self.snapshots.let_go(self.sources.id(*source));
         }
-        for edge in graph.incoming(node) {
-            snapshots.used(graph.id(edge.before));
+        if node.position == 0 {
+            self.columns.begin(node.chain, &clock);
         }
-        clocks[thread][thread] = events[thread][node.position as usize] + 1;
-        let uses = graph.outgoing(node).count();
-        if uses > 0 {
-            snapshots.clocks[graph.id(node)] = Some((uses, clocks[thread].clone()));
+        let (column, count) = self.columns.place(node);
+        if clock.len() <= column {
+            clock.resize(column + 1, 0);
         }
-        if node.position + 1 == chains[thread] {
-            clocks[thread] = Vec::new();
+        clock[column] = count;
+        self.snapshots.keep(self.sources.id(node), &clock);
+        if node.position as usize + 1 == self.events[chain].len() {
+            self.columns.end(node);
+        } else {
+            self.clocks[chain] = clock;
         }
     }
-    waits
+
+    fn is_known(&self, source: Node, clock: &[u32]) -> bool {
+        let (column, count) = self.columns.place(source);
+        clock.get(column).is_some_and(|known| *known >= count)
+    }
+
+    /// Does another of `sources` come after `source`?
+    fn is_implied(&self, source: Node, sources: &[Node]) -> bool {
+        let mut others = sources.iter().filter(|other| other.chain != source.chain);
+        others.any(|other| self.is_known(source, self.snapshots.of(self.sources.id(*other))))
+    }
 }
 
-/// Does another of `sources` come after `source`?
-fn implied(source: Node, count: u64, sources: &[Node], graph: &Graph<'_>, snapshots: &Snapshots) -> bool {
-    let others = sources.iter().filter(|other| other.chain != source.chain);
-    others
-        .into_iter()
-        .any(|other| snapshots.of(graph.id(*other))[source.chain as usize] >= count)
+/// For each node, those of other chains that come before it.
+struct Sources {
+    /// Number of each chain's first node.
+    bases: Vec<u32>,
+    /// For each node, where its sources begin; and where the last one's end.
+    firsts: Vec<u32>,
+    nodes: Vec<Node>,
+}
+
+impl Sources {
+    fn new(events: &[Vec<u64>], edges: &[Edge]) -> Sources {
+        let mut bases = Vec::with_capacity(events.len());
+        let mut number = 0;
+        for list in events {
+            bases.push(number);
+            number += list.len() as u32;
+        }
+        let mut sources = Sources {
+            bases,
+            firsts: vec![0; number as usize + 2],
+            nodes: Vec::new(),
+        };
+        // One place further than the first of the node after, which filling will move it to.
+        for edge in between_chains(edges) {
+            let id = sources.id(edge.after);
+            sources.firsts[id + 2] += 1;
+        }
+        for id in 2..sources.firsts.len() {
+            sources.firsts[id] += sources.firsts[id - 1];
+        }
+        sources.nodes = vec![Node { chain: 0, position: 0 }; sources.firsts[number as usize + 1] as usize];
+        for edge in between_chains(edges) {
+            let id = sources.id(edge.after);
+            let place = &mut sources.firsts[id + 1];
+            sources.nodes[*place as usize] = edge.before;
+            *place += 1;
+        }
+        sources
+    }
+
+    fn id(&self, node: Node) -> usize {
+        self.bases[node.chain as usize] as usize + node.position as usize
+    }
+
+    fn of(&self, node: Node) -> &[Node] {
+        let id = self.id(node);
+        &self.nodes[self.firsts[id] as usize..self.firsts[id + 1] as usize]
+    }
+}
+
+fn between_chains(edges: &[Edge]) -> impl Iterator<Item = &Edge> {
+    edges.iter().filter(|edge| edge.before.chain != edge.after.chain)
+}
+
+/// Which entry of a clock is whose.
+///
+/// A chain that begins when it is certain that another has ended goes on in that one's column, so that clocks are as
+/// long as many threads run at once, not as many as there ever were.
+struct Columns {
+    /// For each chain, its column, and how many nodes of others the column had before.
+    places: Vec<(u32, u32)>,
+    /// Columns whose last chain has ended, and their numbers of nodes.
+    free: Vec<(u32, u32)>,
+    number: u32,
+}
+
+impl Columns {
+    fn new(chains: usize) -> Columns {
+        Columns {
+            places: vec![(0, 0); chains],
+            free: Vec::new(),
+            number: 0,
+        }
+    }
+
+    /// `clock`: what is certain before the chain's first node.
+    fn begin(&mut self, chain: u32, clock: &[u32]) {
+        let is_over = |(column, nodes): &(u32, u32)| clock.get(*column as usize).is_some_and(|known| known >= nodes);
+        self.places[chain as usize] = match self.free.iter().position(is_over) {
+            Some(index) => self.free.swap_remove(index),
+            None => {
+                self.number += 1;
+                (self.number - 1, 0)
+            }
+        };
+    }
+
+    fn end(&mut self, last: Node) {
+        let (column, count) = self.place(last);
+        self.free.push((column as u32, count));
+    }
+
+    /// The node's column, and how many of the column's nodes are over when it is.
+    fn place(&self, node: Node) -> (usize, u32) {
+        let (column, before) = self.places[node.chain as usize];
+        (column as usize, before + node.position + 1)
+    }
 }
 
 /// The clocks of nodes that others still have to read.
 struct Snapshots {
-    clocks: Vec<Option<(usize, Vec<u64>)>>,
+    /// For each node, by how many sources it is still named.
+    uses: Vec<u32>,
+    /// For each node that has one, its clock.
+    places: Vec<u32>,
+    clocks: Vec<Clock>,
+    /// Clocks that nobody has to read any more.
+    free: Vec<u32>,
 }
 
 impl Snapshots {
-    fn of(&self, node: usize) -> &[u64] {
-        &self.clocks[node].as_ref().expect("kept until its last use").1
+    fn new(sources: &Sources, edges: &[Edge]) -> Snapshots {
+        let nodes = sources.firsts.len() - 2;
+        let mut uses = vec![0; nodes];
+        for edge in between_chains(edges) {
+            uses[sources.id(edge.before)] += 1;
+        }
+        Snapshots {
+            uses,
+            places: vec![0; nodes],
+            clocks: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
-    fn used(&mut self, node: usize) {
-        if let Some((uses, _)) = &mut self.clocks[node] {
-            *uses -= 1;
-            if *uses == 0 {
-                self.clocks[node] = None;
-            }
+    fn of(&self, node: usize) -> &[u32] {
+        &self.clocks[self.places[node] as usize]
+    }
+
+    fn keep(&mut self, node: usize, clock: &[u32]) {
+        if self.uses[node] > 0 {
+            let place = self.free.pop().unwrap_or_else(|| {
+                self.clocks.push(Clock::new());
+                self.clocks.len() as u32 - 1
+            });
+            let copy = &mut self.clocks[place as usize];
+            copy.clear();
+            copy.extend_from_slice(clock);
+            self.places[node] = place;
+        }
+    }
+
+    /// Frees the node's clock if it was used for the last time.
+    fn let_go(&mut self, node: usize) {
+        if self.uses[node] == 0 {
+            self.free.push(self.places[node]);
         }
     }
 }

@@ -11,6 +11,7 @@
 mod epochs;
 mod extent;
 mod gates;
+mod lanes;
 mod light;
 mod order;
 pub mod problem;
@@ -22,6 +23,7 @@ pub use search::Circle;
 pub use search::Layer;
 pub use search::Resolved;
 pub use search::resolve;
+pub use search::resolve_watched;
 
 use run_model::Logs;
 use run_model::Schedule;
@@ -87,6 +89,8 @@ pub struct Stats {
     pub intervals: u64,
     /// Pairs of intervals that had one possibility only, where that was looked for.
     pub forced: u64,
+    /// Parts of what was left that had nothing to do with each other.
+    pub components: u64,
     pub decisions: u64,
     pub conflicts: u64,
     /// Threads killed inside an event whose effect others saw; each is replayed one event further than it counted.
@@ -132,8 +136,7 @@ pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Sol
     let extents = extent::Extents::new(logs, &epochs::Epochs::new(logs));
     let translation = light::translate(logs, &extents);
     let problem = &translation.problem;
-    watch.at(Step::Order, 0, 1);
-    let resolved = resolve(problem, hints).map_err(|circle| unsolvable(&circle, &translation.events))?;
+    let resolved = resolve_watched(problem, hints, watch).map_err(|circle| unsolvable(&circle, &translation.events))?;
     watch.at(Step::Reduce, 0, 1);
     let schedule = gates::schedule(logs, &extents, &translation.events, &resolved.edges);
     let gates = || schedule.threads.iter().flat_map(|t| &t.gates);
@@ -151,6 +154,7 @@ pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Sol
         runs: translation.runs,
         intervals: problem.exclusions.iter().map(|e| e.len() as u64).sum(),
         forced: resolved.forced,
+        components: resolved.components,
         decisions: resolved.decisions,
         conflicts: resolved.conflicts,
         in_flight: extents.in_flight,

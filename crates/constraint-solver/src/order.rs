@@ -1,12 +1,11 @@
 //! Topological order of chains with edges between them, or a short cycle.
 use crate::problem::Edge;
 use crate::problem::Node;
-use crate::problem::Problem;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
-/// Start so many searches for a short cycle at most: it is for a person to read, and need not be the shortest.
-const CYCLE_SEARCHES: usize = 64;
+/// Follow about so many edges in search of a short cycle: it is for a person to read, and need not be the shortest.
+const CYCLE_STEPS: usize = 1 << 24;
 
 /// Edges by the node they lead to and by the node they come from.
 pub(crate) struct Graph<'a> {
@@ -151,66 +150,117 @@ impl<'a> Graph<'a> {
 
     /// A short cycle, where no chain can go on from `next`: each waits for a node that another has not reached.
     fn cycle(&self, next: &[u32]) -> Cycle {
-        let blocked = |chain: usize| self.at(chain as u32, next[chain]).is_some();
-        let starts = (0..self.chains()).filter(|c| blocked(*c)).take(CYCLE_SEARCHES);
-        let shortest = starts
-            .filter_map(|start| self.cycle_through(start, next))
-            .min_by_key(|c| c.edges.len());
-        // One of the blocked chains may only lead to a cycle without being on it; walking on from it gets there.
-        shortest.unwrap_or_else(|| self.cycle_from((0..self.chains()).find(|c| blocked(*c)), next))
-    }
-
-    /// Edges into the next node of `chain` whose origin has not been reached.
-    fn unmet<'b>(&'b self, chain: usize, next: &'b [u32]) -> impl Iterator<Item = usize> + 'b {
-        let node = self.at(chain as u32, next[chain]).into_iter();
-        let edges = node.flat_map(|n| self.incoming.of(self.id(n)).iter().map(|&e| e as usize));
-        edges.filter(|&e| self.edges[e].before.position >= next[self.edges[e].before.chain as usize])
-    }
-
-    /// Breadth-first search for the shortest way from the chain `start` back to itself.
-    fn cycle_through(&self, start: usize, next: &[u32]) -> Option<Cycle> {
-        let mut arrived_by = vec![None; self.chains()];
-        let mut queue = VecDeque::from([start]);
-        while let Some(chain) = queue.pop_front() {
-            for edge in self.unmet(chain, next) {
-                let towards = self.edges[edge].before.chain as usize;
-                if arrived_by[towards].is_none() {
-                    arrived_by[towards] = Some(edge);
-                    if towards == start {
-                        return Some(self.collect(start, &arrived_by));
-                    }
-                    queue.push_back(towards);
-                }
-            }
+        let is_left = |node: Node| node.position >= next[node.chain as usize];
+        let left: Vec<usize> = (0..self.edges.len())
+            .filter(|&e| is_left(self.edges[e].before) && is_left(self.edges[e].after))
+            .collect();
+        if let Some(&edge) = left.iter().find(|&&e| {
+            self.edges[e].before.chain == self.edges[e].after.chain
+                && self.edges[e].before.position >= self.edges[e].after.position
+        }) {
+            return Cycle { edges: vec![edge] };
         }
-        None
-    }
-
-    /// The search went against the edges, so following `arrived_by` goes along them.
-    fn collect(&self, start: usize, arrived_by: &[Option<usize>]) -> Cycle {
-        let mut edges = Vec::new();
-        let mut chain = start;
-        while let Some(edge) = arrived_by[chain] {
-            edges.push(edge);
-            chain = self.edges[edge].after.chain as usize;
-            if chain == start {
+        // Some of these are on a cycle; of the others as many are tried as there is time for.
+        let certain = self.walk_back(next);
+        let searches = (CYCLE_STEPS / left.len().max(1)).max(1);
+        let others = left.iter().copied().step_by(left.len().div_ceil(searches).max(1));
+        let mut shortest: Option<Cycle> = None;
+        for edge in certain.into_iter().chain(others) {
+            let bound = shortest.as_ref().map_or(usize::MAX, |cycle| cycle.edges.len());
+            if bound <= 2 {
                 break;
             }
+            shortest = self.cycle_through(edge, bound).or(shortest);
         }
-        Cycle { edges }
+        shortest.expect("where no chain can go on, edges lead in a circle")
     }
 
-    fn cycle_from(&self, start: Option<usize>, next: &[u32]) -> Cycle {
-        let mut chain = start.expect("a chain that has not ended, because nodes are missing from the order");
-        for _ in 0..self.chains() {
-            let edge = self
-                .unmet(chain, next)
-                .next()
-                .expect("a blocked chain waits for something");
-            chain = self.edges[edge].before.chain as usize;
+    /// Edges against which one comes from a chain that cannot go on, to the one it waits for, and so on: more than there are
+    /// chains, so that the last ones go round in a circle.
+    fn walk_back(&self, next: &[u32]) -> Vec<usize> {
+        let is_blocked = |chain: &u32| self.at(*chain, next[*chain as usize]).is_some();
+        let blocked = (0..self.chains() as u32).find(is_blocked);
+        let mut chain = blocked.expect("a chain that has not ended, because nodes are missing from the order");
+        let mut steps = Vec::new();
+        for _ in 0..2 * self.chains() {
+            let node = Node {
+                chain,
+                position: next[chain as usize],
+            };
+            let waits = |&&e: &&u32| {
+                let before = self.edges[e as usize].before;
+                before.position >= next[before.chain as usize]
+            };
+            let edge = self.incoming.of(self.id(node)).iter().find(waits);
+            let edge = *edge.expect("a blocked chain waits for something") as usize;
+            chain = self.edges[edge].before.chain;
+            steps.push(edge);
         }
-        self.cycle_through(chain, next)
-            .expect("a walk longer than the number of chains is on a cycle")
+        steps.split_off(self.chains())
+    }
+
+    /// The shortest cycle with `first` in it, if it has fewer than `bound` edges: breadth first, where steps along a chain
+    /// are free, so that only the first node to be reached of each chain counts.
+    fn cycle_through(&self, first: usize, bound: usize) -> Option<Cycle> {
+        /// Nodes of one chain that were reached by the same edge.
+        struct Stretch {
+            chain: u32,
+            from: u32,
+            to: u32,
+            /// The edge, and the stretch it comes from.
+            by: usize,
+            parent: usize,
+            edges: usize,
+        }
+        let goal = self.edges[first].before;
+        let start = self.edges[first].after;
+        let mut reached: Vec<u32> = self.bases.windows(2).map(|base| (base[1] - base[0]) as u32).collect();
+        let mut stretches = vec![Stretch {
+            chain: start.chain,
+            from: start.position,
+            to: reached[start.chain as usize],
+            by: first,
+            parent: usize::MAX,
+            edges: 1,
+        }];
+        reached[start.chain as usize] = start.position;
+        let mut at = 0;
+        while let Some(&Stretch {
+            chain, from, to, edges, ..
+        }) = stretches.get(at)
+        {
+            if edges >= bound {
+                return None;
+            }
+            if chain == goal.chain && from <= goal.position {
+                let mut cycle = Vec::new();
+                let mut stretch = stretches.get(at);
+                while let Some(Stretch { by, parent, .. }) = stretch {
+                    cycle.push(*by);
+                    stretch = stretches.get(*parent);
+                }
+                cycle.reverse();
+                return Some(Cycle { edges: cycle });
+            }
+            for position in from..to {
+                for &edge in self.outgoing.of(self.id(Node { chain, position })) {
+                    let after = self.edges[edge as usize].after;
+                    let reached = &mut reached[after.chain as usize];
+                    if after.position < *reached {
+                        stretches.push(Stretch {
+                            chain: after.chain,
+                            from: after.position,
+                            to: std::mem::replace(reached, after.position),
+                            by: edge as usize,
+                            parent: at,
+                            edges: edges + 1,
+                        });
+                    }
+                }
+            }
+            at += 1;
+        }
+        None
     }
 }
 
@@ -231,78 +281,5 @@ impl Reluctance for Indifferent {
 
     fn passed(&mut self, _node: Node) -> bool {
         false
-    }
-}
-
-/// Would rather not begin an interval while another of the same exclusion is open.
-pub(crate) struct OneAtATime {
-    bases: Vec<usize>,
-    /// For each node, the exclusions of which it begins or ends an interval.
-    marks: Vec<Vec<Mark>>,
-    /// For each exclusion, how many ends of begun intervals are still to come.
-    open: Vec<u32>,
-}
-
-#[derive(Clone, Copy)]
-struct Mark {
-    exclusion: u32,
-    /// How many ends its interval has; 0: this mark is one of them.
-    begins: u32,
-}
-
-impl OneAtATime {
-    pub(crate) fn new(problem: &Problem) -> OneAtATime {
-        let mut bases = vec![0];
-        for length in &problem.chains {
-            bases.push(bases[bases.len() - 1] + *length as usize);
-        }
-        let mut marks = vec![Vec::new(); bases[problem.chains.len()]];
-        let mut open = vec![0; problem.exclusions.len()];
-        for (index, exclusion) in problem.exclusions.iter().enumerate() {
-            let exclusion_index = index as u32;
-            for interval in exclusion {
-                let ends = interval.ends.len() as u32;
-                match interval.start {
-                    Some(start) => marks[bases[start.chain as usize] + start.position as usize].push(Mark {
-                        exclusion: exclusion_index,
-                        begins: ends,
-                    }),
-                    None => open[index] += ends,
-                }
-                for end in &interval.ends {
-                    marks[bases[end.chain as usize] + end.position as usize].push(Mark {
-                        exclusion: exclusion_index,
-                        begins: 0,
-                    });
-                }
-            }
-        }
-        OneAtATime { bases, marks, open }
-    }
-
-    fn marks(&self, node: Node) -> &[Mark] {
-        &self.marks[self.bases[node.chain as usize] + node.position as usize]
-    }
-}
-
-impl Reluctance for OneAtATime {
-    fn is_free(&self, node: Node) -> bool {
-        self.marks(node)
-            .iter()
-            .all(|mark| mark.begins == 0 || self.open[mark.exclusion as usize] == 0)
-    }
-
-    fn passed(&mut self, node: Node) -> bool {
-        let mut closed = false;
-        let index = self.bases[node.chain as usize] + node.position as usize;
-        for mark in &self.marks[index] {
-            self.open[mark.exclusion as usize] += mark.begins;
-        }
-        for mark in self.marks[index].iter().filter(|mark| mark.begins == 0) {
-            let open = &mut self.open[mark.exclusion as usize];
-            *open = open.saturating_sub(1);
-            closed |= *open == 0;
-        }
-        closed
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Nodes lie on chains (a thread's events, in program order). The question is for an order of all nodes that agrees
 //! with the chains and the edges, keeps the intervals of every exclusion apart, and satisfies one alternative of every
-//! choice. Light needs edges and exclusions only; choices are for methods that know less than which write a read saw.
+//! choice. Light needs edges and exclusions only; choices are for methods that know less than which write a read saw. There, "r
+//! saw w" is an alternative: w before r, and for each other write x that versions do not order, a clause: x before w, or r
+//! before x.
 
 /// A place on a chain. Nodes of one chain are ordered by `position`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +25,7 @@ pub struct Edge {
 pub struct Interval {
     /// `None`: begins with the run itself, so no other interval of its exclusion comes before it.
     pub start: Option<Node>,
-    /// At most one per chain, by chain.
+    /// At most one per chain, by chain. Chains and edges put each after `start`, or it is the same node.
     pub ends: Vec<Node>,
 }
 
@@ -31,10 +33,19 @@ pub struct Interval {
 /// a hint and not a constraint.
 pub type Exclusion = Vec<Interval>;
 
-/// All edges of at least one alternative hold.
+/// All edges of at least one alternative hold, and what clauses ask for besides. The first is the likeliest, which is a
+/// hint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     pub alternatives: Vec<Vec<Edge>>,
+}
+
+/// An alternative of a choice asks for more: at least one of these edges. The first is the likeliest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clause {
+    pub choice: u32,
+    pub alternative: u32,
+    pub one_of: Vec<Edge>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +55,8 @@ pub struct Problem {
     pub edges: Vec<Edge>,
     pub exclusions: Vec<Exclusion>,
     pub choices: Vec<Choice>,
+    /// By choice and alternative.
+    pub clauses: Vec<Clause>,
 }
 
 impl Interval {
@@ -55,12 +68,35 @@ impl Interval {
 }
 
 impl Problem {
-    /// Edges that put each exclusion's intervals into the order in which they stand.
+    /// Edges that put each exclusion's intervals into the order in which they stand, and the first alternatives.
     pub(crate) fn hinted_edges(&self) -> Vec<Edge> {
         let pairs = self.exclusions.iter().flat_map(|exclusion| exclusion.windows(2));
+        let firsts = self.choices.iter().filter_map(|choice| choice.alternatives.first());
+        let clauses = self.clauses.iter().filter(|clause| clause.alternative == 0);
         pairs
             .flat_map(|pair| pair[0].before(&pair[1]).into_iter().flatten())
+            .chain(firsts.flatten().copied())
+            .chain(clauses.filter_map(|clause| clause.one_of.first().copied()))
             .collect()
+    }
+
+    /// The first alternative of a choice that does not ask for one of no edges.
+    pub(crate) fn first_alternative(&self, choice: u32) -> Option<usize> {
+        let is_possible = |index: &usize| {
+            self.clauses_of(choice, *index)
+                .iter()
+                .all(|clause| !clause.one_of.is_empty())
+        };
+        (0..self.choices[choice as usize].alternatives.len()).find(is_possible)
+    }
+
+    /// What this alternative of this choice asks for besides its edges.
+    pub(crate) fn clauses_of(&self, choice: u32, alternative: usize) -> &[Clause] {
+        let key = (choice, alternative as u32);
+        let of = |clause: &Clause| (clause.choice, clause.alternative);
+        let first = self.clauses.partition_point(|clause| of(clause) < key);
+        let length = self.clauses[first..].partition_point(|clause| of(clause) == key);
+        &self.clauses[first..first + length]
     }
 
     /// Is anything left to decide? One interval has nothing to keep away from, and the first two may be ordered by

@@ -3,18 +3,18 @@
 //! A record tells how its run begins, and in its source where the previous one ended. So a cell's records form a chain;
 //! the run that the first record follows has no record of its own.
 use crate::extent::Extents;
+use crate::light::near::partition_point_near;
 use run_model::Access;
 use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Point;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 
 /// A maximal sequence of accesses to one cell by one thread, with none by another between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) thread: u32,
+    /// Index of its record, if it has one.
+    pub(crate) record: u32,
     /// `None`: the first run of the cell, which has no record. Nobody used the cell before, or those who did have been
     /// ordered before it by other records.
     pub(crate) first: Option<u64>,
@@ -25,141 +25,262 @@ pub(crate) struct Run {
     pub(crate) wrote: bool,
 }
 
-/// One cell from its first use to its last, or to where its memory began a new life.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Life {
-    /// In the order in which they happened.
-    pub(crate) runs: Vec<Run>,
-}
-
-/// A `Run` record and what follows it.
-#[derive(Clone, Copy)]
-struct Link {
-    thread: u32,
-    event: u64,
-    access: Access,
-    source: Option<Point>,
-    /// Who took over from this run: index of the link.
-    successor: Option<usize>,
-}
-
-/// The pages some of whose cells' changes of hands may have no record (`Access::AFTER_HIDDEN`).
-pub(crate) struct HidingPages(BTreeSet<u64>);
+/// The pages some of whose cells' changes of hands may have no record (`Access::AFTER_HIDDEN`), ascending.
+pub(crate) struct HidingPages(Vec<u64>);
 
 impl HidingPages {
     pub(crate) fn among(logs: &Logs) -> HidingPages {
         let records = logs.threads.iter().flat_map(|log| &log.records);
-        let hiding = records.filter(|r| r.hides());
-        HidingPages(hiding.map(|r| r.object / HIDING_PAGE_BYTES).collect())
+        let mut pages = Vec::new();
+        for record in records.filter(|r| r.hides()) {
+            let page = record.object / HIDING_PAGE_BYTES;
+            if pages.last() != Some(&page) {
+                pages.push(page);
+            }
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        HidingPages(pages)
     }
 
     pub(crate) fn contains(&self, cell: u64) -> bool {
-        self.0.contains(&(cell / HIDING_PAGE_BYTES))
+        !self.0.is_empty() && self.0.binary_search(&(cell / HIDING_PAGE_BYTES)).is_ok()
     }
 }
 
-pub(crate) fn lives(logs: &Logs, extents: &Extents) -> Vec<Life> {
-    let hiding = HidingPages::among(logs);
-    let mut cells: BTreeMap<u64, Vec<Link>> = BTreeMap::new();
-    for (thread, log) in logs.threads.iter().enumerate() {
-        for record in log.records.iter().filter(|r| r.kind == Kind::Run) {
-            if extents.contains(thread as u32, record.event) {
+/// The `Run` records of replayed events on cells all of whose runs are known: by cell, and for each cell by thread and
+/// event.
+pub(crate) struct Cells<'a> {
+    logs: &'a Logs,
+    events: &'a [u64],
+    places: Vec<Place>,
+}
+
+/// A `Run` record: where it is.
+#[derive(Clone, Copy)]
+struct Place {
+    cell: u64,
+    thread: u32,
+    index: u32,
+}
+
+impl<'a> Cells<'a> {
+    pub(crate) fn new(logs: &'a Logs, extents: &'a Extents, hiding: &HidingPages) -> Cells<'a> {
+        let mut places = Vec::new();
+        for (thread, log) in (0..).zip(&logs.threads) {
+            for (index, record) in log.records.iter().enumerate() {
+                // Where changes of hands have no record, the runs are not all known: the records bind as they stand.
+                if record.kind == Kind::Run && extents.contains(thread, record.event) && !hiding.contains(record.object)
+                {
+                    places.push(Place {
+                        cell: record.object,
+                        thread,
+                        index: u32::try_from(index).expect("4 billion records of one thread would need 200 GB"),
+                    });
+                }
+            }
+        }
+        // Equal cells stay in the order of threads and events.
+        places.sort_by_key(|place| place.cell);
+        Cells {
+            logs,
+            events: &extents.events,
+            places,
+        }
+    }
+
+    /// Calls `visit` with each life of each cell, always in the same order.
+    pub(crate) fn for_each_life(&self, mut visit: impl FnMut(Life<'_>)) {
+        let mut cell = Cell::new(self.events);
+        for places in self.places.chunk_by(|one, other| one.cell == other.cell) {
+            cell.load(self.logs, places);
+            for &head in cell.heads.iter().chain(&cell.circling) {
+                visit(Life { cell: &cell, head });
+            }
+        }
+    }
+}
+
+/// No link.
+const NONE: u32 = u32::MAX;
+
+/// A `Run` record and what follows it.
+#[derive(Clone, Copy)]
+struct Link {
+    event: u64,
+    /// Count of the source, 0 if there is none, and its thread.
+    source: u64,
+    source_thread: u32,
+    thread: u32,
+    /// Index of the record.
+    record: u32,
+    /// Who took over from this run.
+    successor: u32,
+    access: Access,
+}
+
+impl Link {
+    /// The first to name a run is the one that followed it.
+    fn precedence(&self) -> (u32, u64, u32, u64) {
+        (self.source_thread, self.source, self.thread, self.event)
+    }
+}
+
+/// The links of one cell at a time; what it takes to find who follows whom is used again for the next cell.
+struct Cell<'a> {
+    /// For each thread, how many of its events are replayed.
+    events: &'a [u64],
+    links: Vec<Link>,
+    /// For each link, the one whose run ended before it, if it is the one that took over.
+    previous: Vec<u32>,
+    /// Where each life begins.
+    heads: Vec<u32>,
+    /// Links that follow each other in a circle have no head; one of each circle.
+    circling: Vec<u32>,
+    /// Where the last source of each thread was found.
+    hints: Vec<u32>,
+}
+
+impl<'a> Cell<'a> {
+    fn new(events: &'a [u64]) -> Cell<'a> {
+        Cell {
+            events,
+            links: Vec::new(),
+            previous: Vec::new(),
+            heads: Vec::new(),
+            circling: Vec::new(),
+            hints: vec![0; events.len()],
+        }
+    }
+
+    fn load(&mut self, logs: &Logs, places: &[Place]) {
+        self.links.clear();
+        self.links.extend(places.iter().map(|place| {
+            let record = &logs.threads[place.thread as usize].records[place.index as usize];
+            let source = record.sources.first().unwrap_or_default();
+            Link {
+                event: record.event,
                 // A count of zero would be a user without a use.
-                let source = record.sources.first().copied().filter(|source| source.count > 0);
-                cells.entry(record.object).or_default().push(Link {
-                    thread: thread as u32,
-                    event: record.event,
-                    access: record.access,
-                    source,
-                    successor: None,
-                });
+                source: source.count,
+                source_thread: source.thread.0,
+                thread: place.thread,
+                record: place.index,
+                successor: NONE,
+                access: record.access,
+            }
+        }));
+        self.connect();
+        self.find_circles();
+    }
+
+    fn connect(&mut self) {
+        self.previous.clear();
+        for link in 0..self.links.len() as u32 {
+            let previous = self.run_before(link).filter(|previous| *previous != link);
+            self.previous.push(previous.unwrap_or(NONE));
+            let Some(previous) = previous else { continue };
+            let current = self.links[previous as usize].successor;
+            let precedence = |link: u32| self.links[link as usize].precedence();
+            if current == NONE || precedence(link) < precedence(current) {
+                self.links[previous as usize].successor = link;
+            }
+        }
+        // The source's thread had no run here, or had already passed it on: a new life of the cell.
+        let follows = |link: u32| match self.previous[link as usize] {
+            NONE => false,
+            previous => self.links[previous as usize].successor == link,
+        };
+        let links = 0..self.links.len() as u32;
+        self.heads.clear();
+        self.heads.extend(links.filter(|link| !follows(*link)));
+    }
+
+    /// The run that contains the last event before the link's source: the newest of the thread that had begun by then.
+    fn run_before(&mut self, link: u32) -> Option<u32> {
+        let (thread, count) = (
+            self.links[link as usize].source_thread,
+            self.links[link as usize].source,
+        );
+        if count == 0 {
+            return None;
+        }
+        let links = &self.links;
+        let hint = self.hints.get(thread as usize).copied().unwrap_or(0) as usize;
+        let end = partition_point_near(links.len(), hint, |l| {
+            (links[l].thread, links[l].event) < (thread, count)
+        });
+        if let Some(hint) = self.hints.get_mut(thread as usize) {
+            *hint = end as u32;
+        }
+        end.checked_sub(1)
+            .filter(|l| links[*l].thread == thread)
+            .map(|l| l as u32)
+    }
+
+    /// No recorder writes links that circle; taken from any of them they give orders that contradict each other, which
+    /// is what has to be reported.
+    fn find_circles(&mut self) {
+        self.circling.clear();
+        let from_heads: usize = self.heads.iter().map(|head| self.from(*head).count()).sum();
+        if from_heads == self.links.len() {
+            return;
+        }
+        let mut visited = vec![false; self.links.len()];
+        for head in &self.heads {
+            self.from(*head).for_each(|link| visited[link as usize] = true);
+        }
+        for start in 0..self.links.len() as u32 {
+            if !visited[start as usize] {
+                self.circling.push(start);
+                self.from(start).for_each(|link| visited[link as usize] = true);
             }
         }
     }
-    cells
-        .into_iter()
-        // Where changes of hands have no record, the runs are not all known: the records bind as they stand.
-        .filter(|(cell, _)| !hiding.contains(*cell))
-        .flat_map(|(_, links)| lives_of_cell(links, &extents.events))
-        .collect()
-}
 
-/// Links are by thread and, within a thread, by event.
-fn lives_of_cell(mut links: Vec<Link>, events: &[u64]) -> Vec<Life> {
-    // In the order of their sources, so that the first to name a run is the one that followed it.
-    let mut by_source: Vec<usize> = (0..links.len()).collect();
-    by_source.sort_by_key(|&l| (links[l].source, links[l].thread, links[l].event));
-    let mut heads = Vec::new();
-    for link in by_source {
-        match links[link].source.and_then(|source| run_at(&links, source)) {
-            Some(previous) if previous != link && links[previous].successor.is_none() => {
-                links[previous].successor = Some(link);
-            }
-            // The source's thread had no run here, or had already passed it on: a new life of the cell.
-            _ => heads.push(link),
-        }
+    /// A link and what follows it, each once.
+    fn from(&self, first: u32) -> impl Iterator<Item = u32> {
+        let after = move |link: &u32| {
+            let next = self.links[*link as usize].successor;
+            (next != NONE && next != first).then_some(next)
+        };
+        std::iter::successors(Some(first), after)
     }
-    heads.sort_unstable();
-    let mut lives: Vec<Life> = heads.iter().map(|head| life(&links, *head, events)).collect();
-    // Links that follow each other in a circle have no head. No recorder writes them; taken from any of them they give
-    // orders that contradict each other, which is what has to be reported.
-    for link in circling(&links, &heads) {
-        lives.push(life(&links, link, events));
-    }
-    lives
 }
 
-/// One link of each circle.
-fn circling(links: &[Link], heads: &[usize]) -> Vec<usize> {
-    let mut visited = vec![false; links.len()];
-    let mut circles = Vec::new();
-    for start in heads.iter().copied().chain(0..links.len()) {
-        // Everything that a head leads to is visited by now: what is left follows itself.
-        if !visited[start] && heads.binary_search(&start).is_err() {
-            circles.push(start);
-        }
-        let mut next = Some(start);
-        while let Some(link) = next.filter(|link| !visited[*link]) {
-            visited[link] = true;
-            next = links[link].successor;
-        }
-    }
-    circles
+/// One cell from its first use to its last, or to where its memory began a new life.
+pub(crate) struct Life<'a> {
+    cell: &'a Cell<'a>,
+    head: u32,
 }
 
-/// The run that contains the last event before `point`: the newest of the thread that had begun by then.
-fn run_at(links: &[Link], point: Point) -> Option<usize> {
-    let end = links.partition_point(|l| (l.thread, l.event) < (point.thread.0, point.count));
-    end.checked_sub(1).filter(|&l| links[l].thread == point.thread.0)
-}
-
-fn life(links: &[Link], head: usize, events: &[u64]) -> Life {
-    let mut life = Life::default();
-    if let Some(source) = links[head].source {
-        life.runs.push(Run {
-            thread: source.thread.0,
+impl Life<'_> {
+    /// In the order in which they happened.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Run> {
+        let links = &self.cell.links;
+        let head = links[self.head as usize];
+        let without_record = (head.source > 0).then(|| Run {
+            thread: head.source_thread,
+            record: u32::MAX,
             first: None,
-            last: source.count - 1,
+            last: head.source - 1,
             reads: true,
-            wrote: links[head].access.previous_wrote(),
+            wrote: head.access.previous_wrote(),
         });
-    }
-    let mut next = Some(head);
-    while let Some(link) = next.map(|l| links[l]) {
-        let successor = link.successor.map(|l| links[l]);
-        let end = successor
-            .and_then(|s| s.source)
-            .map_or(events[link.thread as usize], |source| source.count);
-        life.runs.push(Run {
-            thread: link.thread,
-            first: Some(link.event),
-            // A source behind the run's beginning, whatever else is wrong with it, cannot end it before it begins.
-            last: (end - 1).max(link.event),
-            reads: !link.access.is_blind(),
-            // The last run may have written at any later access, and nobody came to see it.
-            wrote: link.access.writes() || successor.is_none_or(|s| s.access.previous_wrote()),
+        let with_record = self.cell.from(self.head).map(|index| {
+            let link = links[index as usize];
+            let successor = links.get(link.successor as usize);
+            let end = successor.map_or(self.cell.events[link.thread as usize], |s| s.source);
+            Run {
+                thread: link.thread,
+                record: link.record,
+                first: Some(link.event),
+                // A source behind the run's beginning, whatever else is wrong with it, cannot end it before it begins.
+                last: (end - 1).max(link.event),
+                reads: !link.access.is_blind(),
+                // The last run may have written at any later access, and nobody came to see it.
+                wrote: link.access.writes() || successor.is_none_or(|s| s.access.previous_wrote()),
+            }
         });
-        next = link.successor.filter(|successor| *successor != head);
+        without_record.into_iter().chain(with_record)
     }
-    life
 }

@@ -1,6 +1,7 @@
 //! The solver against all interleavings: it finds an order exactly when there is one, with hints and without.
 use constraint_solver::Hints;
 use constraint_solver::problem::Choice;
+use constraint_solver::problem::Clause;
 use constraint_solver::problem::Edge;
 use constraint_solver::problem::Exclusion;
 use constraint_solver::problem::Interval;
@@ -15,25 +16,15 @@ use std::collections::BTreeSet;
 /// Tries all interleavings of `problem` with the edges in `more` added; a state is how far each chain is and which
 /// edges of choices came out the wrong way round.
 fn has_order(problem: &Problem, more: &[Edge]) -> bool {
-    let choice_edges: Vec<Edge> = problem
-        .choices
-        .iter()
-        .flat_map(|c| c.alternatives.iter().flatten().copied())
-        .collect();
+    // Those of alternatives first, in their order, then those of clauses.
+    let alternatives = problem.choices.iter().flat_map(|c| c.alternatives.iter().flatten());
+    let clauses = problem.clauses.iter().flat_map(|clause| &clause.one_of);
+    let choice_edges: Vec<Edge> = alternatives.chain(clauses).copied().collect();
     let mut known = BTreeSet::new();
     let mut open = vec![(vec![0u32; problem.chains.len()], vec![false; choice_edges.len()])];
     while let Some((done, broken)) = open.pop() {
         if done == problem.chains {
-            let mut broken = broken.iter();
-            let mut holds = |alternative: &Vec<Edge>| {
-                let broken: Vec<bool> = broken.by_ref().take(alternative.len()).copied().collect();
-                !broken.contains(&true)
-            };
-            let satisfied = |choice: &Choice| {
-                let held: Vec<bool> = choice.alternatives.iter().map(&mut holds).collect();
-                held.contains(&true)
-            };
-            if problem.choices.iter().map(satisfied).fold(true, |all, one| all & one) {
+            if are_satisfied(problem, &broken) {
                 return true;
             }
             continue;
@@ -68,6 +59,20 @@ fn has_order(problem: &Problem, more: &[Edge]) -> bool {
     false
 }
 
+/// Does each choice have an alternative that holds, given which edges do not?
+fn are_satisfied(problem: &Problem, broken: &[bool]) -> bool {
+    let mut broken = broken.iter().copied();
+    let mut next = |edges: &Vec<Edge>| -> Vec<bool> { broken.by_ref().take(edges.len()).collect() };
+    let mut holding: Vec<Vec<bool>> = Vec::new();
+    for choice in &problem.choices {
+        holding.push(choice.alternatives.iter().map(|a| !next(a).contains(&true)).collect());
+    }
+    for clause in &problem.clauses {
+        holding[clause.choice as usize][clause.alternative as usize] &= next(&clause.one_of).contains(&false);
+    }
+    holding.iter().all(|alternatives| alternatives.contains(&true))
+}
+
 fn is_done(node: Node, done: &[u32]) -> bool {
     node.position < done[node.chain as usize]
 }
@@ -88,8 +93,16 @@ fn problem() -> impl Strategy<Value = Problem> {
         vec(vec((any::<Index>(), any::<Index>(), any::<Index>()), 1..4), 0..4),
         any::<[bool; 4]>(),
         vec(vec(vec((any::<Index>(), any::<Index>()), 1..3), 1..4), 0..3),
+        vec(
+            (
+                any::<Index>(),
+                any::<Index>(),
+                vec((any::<Index>(), any::<Index>()), 0..3),
+            ),
+            0..4,
+        ),
     );
-    raw.prop_map(|(chains, edges, exclusions, firsts, choices)| {
+    raw.prop_map(|(chains, edges, exclusions, firsts, choices, clauses)| {
         let nodes: Vec<Node> = (0..chains.len() as u32)
             .flat_map(|chain| (0..chains[chain as usize]).map(move |position| Node { chain, position }))
             .collect();
@@ -130,6 +143,17 @@ fn problem() -> impl Strategy<Value = Problem> {
             alternatives: c.iter().map(|a| a.iter().map(edge).collect()).collect(),
         };
         problem.choices = choices.iter().map(choice).collect();
+        for (choice, alternative, one_of) in clauses.iter().filter(|_| !choices.is_empty()) {
+            let choice = choice.index(choices.len());
+            problem.clauses.push(Clause {
+                choice: choice as u32,
+                alternative: alternative.index(choices[choice].len()) as u32,
+                one_of: one_of.iter().map(edge).collect(),
+            });
+        }
+        problem
+            .clauses
+            .sort_by_key(|clause| (clause.choice, clause.alternative));
         problem
     })
 }
@@ -153,6 +177,21 @@ proptest! {
     }
 
     #[test]
+    fn a_circle_is_one_and_no_other_is_shorter(problem in problem()) {
+        let problem = Problem { chains: problem.chains, edges: problem.edges, ..Problem::default() };
+        let resolved = resolve(&problem, Hints::Use);
+        let shortest = shortest_circle(&problem);
+        prop_assert_eq!(resolved.is_err(), shortest.is_some());
+        if let Err(circle) = resolved {
+            for (edge, next) in circle.edges.iter().zip(circle.edges.iter().cycle().skip(1)) {
+                prop_assert!(problem.edges.contains(edge));
+                prop_assert!(edge.after.chain == next.before.chain && edge.after.position <= next.before.position);
+            }
+            prop_assert_eq!(Some(circle.edges.len()), shortest);
+        }
+    }
+
+    #[test]
     fn a_known_order_is_found_without_hints_and_with_wrong_ones(problem in planted()) {
         for hints in [Hints::Use, Hints::Ignore] {
             let resolved = resolve(&problem, hints).expect("the order from which the problem was made");
@@ -161,6 +200,26 @@ proptest! {
             prop_assert!(all_orders_solve(&decided, &problem));
         }
     }
+}
+
+/// How many edges the shortest circle has: tries all ways from each edge, longer and longer.
+fn shortest_circle(problem: &Problem) -> Option<usize> {
+    let follows =
+        |one: &Edge, other: &Edge| one.after.chain == other.before.chain && one.after.position <= other.before.position;
+    let mut ways: Vec<(&Edge, &Edge)> = problem.edges.iter().map(|edge| (edge, edge)).collect();
+    for length in 1..=problem.edges.len() {
+        if ways.iter().any(|(first, last)| follows(last, first)) {
+            return Some(length);
+        }
+        let longer = |&(first, last): &(_, &Edge)| {
+            let next = problem.edges.iter().filter(move |edge| follows(last, edge));
+            next.map(move |edge| (first, edge)).collect::<Vec<_>>()
+        };
+        ways = ways.iter().flat_map(longer).collect();
+        ways.sort_unstable();
+        ways.dedup();
+    }
+    None
 }
 
 /// A problem with a known order: nodes are dealt to chains one after the other, and every constraint agrees with that.
@@ -253,11 +312,15 @@ fn all_orders_solve(decided: &Problem, problem: &Problem) -> bool {
         }
     }
     // Choices: an alternative of each is among the edges, or follows from them.
-    problem.choices.iter().all(|choice| {
-        choice
-            .alternatives
-            .iter()
-            .any(|alternative| alternative.iter().all(|edge| !may_break(decided, *edge)))
+    (0..).zip(&problem.choices).all(|(number, choice): (u32, &Choice)| {
+        (0..)
+            .zip(&choice.alternatives)
+            .any(|(index, alternative): (u32, &Vec<Edge>)| {
+                let asked = |clause: &&Clause| (clause.choice, clause.alternative) == (number, index);
+                let certain = |edge: &Edge| !may_break(decided, *edge);
+                let mut clauses = problem.clauses.iter().filter(asked);
+                alternative.iter().all(certain) && clauses.all(|clause| clause.one_of.iter().any(certain))
+            })
     })
 }
 

@@ -7,6 +7,7 @@ use run_model::Kind;
 use run_model::Logs;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
@@ -31,7 +32,7 @@ fn run(event: u64, object: u64, access: u8, source: Point) -> Record {
         kind: Kind::Run,
         object,
         access: Access(access),
-        sources: vec![source],
+        sources: Points::one(source),
         ..Record::default()
     }
 }
@@ -42,7 +43,7 @@ fn sync(event: u64, sources: &[Point]) -> Record {
         kind: Kind::Sync,
         op: Op::MutexLock,
         object: Y,
-        sources: sources.to_vec(),
+        sources: sources.into(),
         ..Record::default()
     }
 }
@@ -52,7 +53,7 @@ fn epoch(event: u64, kind: Kind, value: i64, sources: &[Point]) -> Record {
         event,
         kind,
         value,
-        sources: sources.to_vec(),
+        sources: sources.into(),
         ..Record::default()
     }
 }

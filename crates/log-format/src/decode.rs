@@ -16,6 +16,7 @@ use run_model::Kind;
 use run_model::MAX_SOURCES;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::SiteId;
 use run_model::ThreadIndex;
@@ -222,14 +223,14 @@ impl<'a> LogReader<'a> {
         Ok(self.predictor.site(kind).wrapping_add(difference as u32))
     }
 
-    fn sources(&mut self, one: bool) -> Result<Vec<Point>, Corrupt> {
+    fn sources(&mut self, one: bool) -> Result<Points, Corrupt> {
         let offset = self.next;
         let number = if one { 1 } else { self.byte()? as usize };
         if number > MAX_SOURCES {
             let (most, found) = (MAX_SOURCES as u64, number as u64);
             return Err(Corrupt::at(offset, Fault::TooManySources { most, found }));
         }
-        let mut sources = Vec::with_capacity(number);
+        let mut sources = Points::default();
         for _ in 0..number {
             let offset = self.next;
             let thread = u32::try_from(self.varint()?).map_err(|_| Corrupt::at(offset, Fault::TooBig))?;

@@ -8,12 +8,16 @@ use run_model::Kind;
 use run_model::MAX_SOURCES;
 use run_model::Op;
 use run_model::Point;
+#[cfg(feature = "std")]
 use run_model::Record;
 use run_model::SiteId;
 
 /// First byte, access or operation, event, object, site, value, number of sources, each at its longest; then sources of
 /// a 5-byte thread and a 10-byte count.
 pub const MAX_RECORD_BYTES: usize = 1 + 1 + 10 + 10 + 5 + 10 + 1 + MAX_SOURCES * (5 + 10);
+
+/// First byte, event, and a thread or the number of sources.
+pub const MIN_RECORD_BYTES: usize = 3;
 
 /// A `run_model::Record` whose sources are somebody else's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +35,10 @@ pub struct RecordRef<'a> {
     pub sources: &'a [Point],
 }
 
-impl<'a> From<&'a Record> for RecordRef<'a> {
-    fn from(record: &'a Record) -> RecordRef<'a> {
+impl<'a> RecordRef<'a> {
+    /// `record` with `sources` in place of its own.
+    #[cfg(feature = "std")]
+    fn with_sources(record: &Record, sources: &'a [Point]) -> RecordRef<'a> {
         RecordRef {
             event: record.event,
             kind: record.kind,
@@ -41,7 +47,7 @@ impl<'a> From<&'a Record> for RecordRef<'a> {
             object: record.object,
             site: record.site,
             value: record.value,
-            sources: &record.sources,
+            sources,
         }
     }
 }
@@ -166,7 +172,8 @@ pub fn encode_log(thread: run_model::ThreadIndex, records: &[Record]) -> Vec<u8>
     let mut hash = crate::RollingHash::new();
     let mut buffer = [0; MAX_RECORD_BYTES];
     for record in records {
-        let length = encoder.encode(&record.into(), &mut buffer);
+        let sources: Vec<Point> = record.sources.iter().collect();
+        let length = encoder.encode(&RecordRef::with_sources(record, &sources), &mut buffer);
         hash.update(&buffer[..length]);
         bytes.extend_from_slice(&buffer[..length]);
     }

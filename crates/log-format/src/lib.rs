@@ -24,6 +24,7 @@ pub mod schedule;
 
 pub use encode::Encoder;
 pub use encode::MAX_RECORD_BYTES;
+pub use encode::MIN_RECORD_BYTES;
 pub use encode::RecordRef;
 pub use frame::FORMAT_VERSION;
 pub use frame::HEADER_BYTES;

@@ -13,6 +13,7 @@ use run_model::Gate;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::SiteId;
@@ -32,11 +33,35 @@ const THREAD: usize = size_of::<ThreadGates>();
 const GATE: usize = size_of::<GateEntry>();
 const WAIT: usize = size_of::<WaitEntry>();
 
+/// So much is encoded before it is passed on.
+const CHUNK: usize = 1 << 16;
+
 /// The bytes of the file. The sources of the records are not kept: a replay needs the waits.
 pub fn encode(schedule: &Schedule) -> Vec<u8> {
     let gates = || schedule.threads.iter().flat_map(|t| &t.gates);
     let waits: usize = gates().map(|g| g.waits.len()).sum();
-    let mut out = Vec::with_capacity(HEADER + schedule.threads.len() * THREAD + gates().count() * GATE + waits * WAIT);
+    let bytes = HEADER + schedule.threads.len() * THREAD + gates().count() * GATE + waits * WAIT;
+    let mut file = Vec::with_capacity(bytes);
+    let written = encode_to(schedule, |part| {
+        file.extend_from_slice(part);
+        Ok::<(), std::convert::Infallible>(())
+    });
+    let Ok(()) = written;
+    file
+}
+
+/// The same, passed to `write` piece by piece: the file is as large as the schedule in memory.
+pub fn encode_to<E>(schedule: &Schedule, mut write: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    let gates = || schedule.threads.iter().flat_map(|t| &t.gates);
+    let waits: usize = gates().map(|g| g.waits.len()).sum();
+    let mut out = Vec::with_capacity(2 * CHUNK);
+    let mut pass_on = |out: &mut Vec<u8>, least: usize| {
+        if out.len() >= least {
+            write(out)?;
+            out.clear();
+        }
+        Ok(())
+    };
     out.extend(MAGIC.to_le_bytes());
     out.extend(VERSION.to_le_bytes());
     out.extend((schedule.threads.len() as u32).to_le_bytes());
@@ -51,6 +76,7 @@ pub fn encode(schedule: &Schedule) -> Vec<u8> {
                 .flat_map(|n: &u64| n.to_le_bytes()),
         );
         first += number;
+        pass_on(&mut out, CHUNK)?;
     }
     let mut first_wait = 0;
     for gate in gates() {
@@ -63,13 +89,15 @@ pub fn encode(schedule: &Schedule) -> Vec<u8> {
         out.extend(record.site.0.to_le_bytes());
         out.extend([record.kind as u8, record.op as u8, record.access.0, 0, 0, 0, 0, 0]);
         first_wait += gate.waits.len() as u64;
+        pass_on(&mut out, CHUNK)?;
     }
     for wait in gates().flat_map(|g| &g.waits) {
         out.extend(wait.count.to_le_bytes());
         out.extend(wait.thread.0.to_le_bytes());
         out.extend([0; 4]);
+        pass_on(&mut out, CHUNK)?;
     }
-    out
+    pass_on(&mut out, 0)
 }
 
 /// The schedule in these bytes, fully checked. Its records come back without their sources.
@@ -214,14 +242,14 @@ impl<'a> Tables<'a> {
             object: u64_at(self.file, at + 8),
             site: SiteId(u32_at(self.file, at + 36)),
             value: u64_at(self.file, at + 16) as i64,
-            sources: Vec::new(),
+            sources: Points::NONE,
         };
         expect_zeros(self.file, at + 43, 5)?;
         let first = *wait;
         *wait += waits;
         let waits = (first..*wait)
             .map(|w| self.wait(w, thread, events))
-            .collect::<Result<Vec<Point>, Corrupt>>()?;
+            .collect::<Result<Points, Corrupt>>()?;
         Ok(Gate { record, waits })
     }
 

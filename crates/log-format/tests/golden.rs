@@ -10,6 +10,7 @@ use run_model::Gate;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::SiteId;
@@ -37,7 +38,7 @@ fn main_thread() -> Vec<Record> {
         object,
         site: SiteId(site),
         value,
-        sources: sources.to_vec(),
+        sources: sources.into(),
         ..Record::default()
     };
     let chunk = 0x6000_0000_1040;
@@ -81,7 +82,7 @@ fn main_thread() -> Vec<Record> {
 fn second_thread() -> Vec<Record> {
     vec![Record {
         kind: Kind::Start,
-        sources: vec![point(0, 1)],
+        sources: Points::one(point(0, 1)),
         ..Record::default()
     }]
 }
@@ -95,7 +96,7 @@ fn schedule_of(records: Vec<Record>) -> Schedule {
             .filter(|p| p.thread.0 == 1)
             .map(|p| point(1, p.count.min(30)))
             .collect();
-        record.sources.clear();
+        record.sources = Points::NONE;
         Gate { record, waits }
     };
     schedule.threads.push(ThreadSchedule {

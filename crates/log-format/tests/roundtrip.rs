@@ -15,6 +15,7 @@ use proptest::test_runner::TestRunner;
 use run_model::Access;
 use run_model::Kind;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::SiteId;
 use run_model::ThreadIndex;
@@ -98,10 +99,10 @@ fn a_typical_run_record_takes_at_most_eight_bytes() {
             access: Access(Access::READS | Access::PREVIOUS_WROTE),
             object: 0x6000_0001_0000 + (i * 7919 % 64) * 8,
             site: SiteId(100 + (i * 31 % 40) as u32),
-            sources: vec![Point {
+            sources: Points::one(Point {
                 thread: ThreadIndex(1),
                 count: i * 41,
-            }],
+            }),
             ..Record::default()
         })
         .collect();

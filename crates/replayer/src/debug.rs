@@ -17,6 +17,7 @@ use crate::output::PassTo;
 use crate::output::Pump;
 use crate::output::Sink;
 use crate::plan::Plan;
+use crate::prepare::Observer;
 use crate::replay::load_replayable;
 use crate::replay::notes;
 use crate::supervise;
@@ -77,10 +78,15 @@ pub struct Debugged {
 }
 
 /// Starts gdb on a replay of `run` and stays until it ends. `tell` hears of every divergence when it happens.
-pub fn debug(run: RunDirectory, options: &DebugOptions, tell: &mut dyn FnMut(&Divergence)) -> Result<Debugged> {
+pub fn debug(
+    run: RunDirectory,
+    options: &DebugOptions,
+    observer: &dyn Observer,
+    tell: &mut dyn FnMut(&Divergence),
+) -> Result<Debugged> {
     // Before anything that takes time.
     let has_python = has_python()?;
-    let (loaded, stage) = load_replayable(run)?;
+    let (loaded, stage) = load_replayable(run, observer)?;
     if stage.is_some() {
         return Err(Error::DebuggedElsewhere {
             program: loaded.meta.executable.path,
@@ -94,7 +100,7 @@ pub fn debug(run: RunDirectory, options: &DebugOptions, tell: &mut dyn FnMut(&Di
     } else {
         None
     };
-    let plan = Plan::prepare(&loaded)?;
+    let plan = Plan::prepare(&loaded, observer)?;
     let session = Session::create(&loaded, &plan, failure.as_ref(), options, has_python)?;
     let memory = supervise::anonymous_control()?;
     let control = session.control(&memory)?;

@@ -3,7 +3,7 @@ use crate::sites::SiteBook;
 use run_model::Access;
 use run_model::Kind;
 use run_model::Op;
-use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use std::fmt::Write;
 
@@ -51,7 +51,7 @@ pub fn operation(kind: Kind, op: Op, access: Access) -> String {
 }
 
 /// `T2@17` is the moment at which thread 2 has completed 17 events.
-pub fn points(points: &[Point]) -> String {
+pub fn points(points: &Points) -> String {
     let shown: Vec<String> = points
         .iter()
         .map(|point| format!("T{}@{}", point.thread.0, point.count))
@@ -78,6 +78,7 @@ pub(crate) fn push(line: &mut String, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use run_model::Point;
     use run_model::SiteId;
     use run_model::ThreadIndex;
 
@@ -90,10 +91,10 @@ mod tests {
             object: 0x40,
             value: 16,
             site: SiteId(0),
-            sources: vec![Point {
+            sources: Points::one(Point {
                 thread: ThreadIndex(2),
                 count: 17,
-            }],
+            }),
             ..Record::default()
         };
         assert_eq!(

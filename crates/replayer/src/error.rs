@@ -132,6 +132,13 @@ pub enum Error {
         run: PathBuf,
         why: String,
     },
+    /// To read, solve and check the logs of a run.
+    TooLittleMemory {
+        run: String,
+        records: u64,
+        needed: u64,
+        available: u64,
+    },
     Rejected {
         run: PathBuf,
         why: String,
@@ -344,6 +351,20 @@ impl fmt::Display for Error {
             Error::Unsolvable { run, why } => {
                 write!(f, "no schedule explains the logs of {}: {why}", run.display())
             }
+            Error::TooLittleMemory {
+                run,
+                records,
+                needed,
+                available,
+            } => write!(
+                f,
+                "the schedule of {run}, which has {records} records, may take {} of memory to compute, and {} can be had: close \
+                 other programs or raise the limit (ulimit -v, the container's), try all the same with \
+                 `refrain solve --max-memory {}G {run}`, or record less of the program (--max-time, --max-size)",
+                megabytes(*needed),
+                megabytes(*available),
+                needed.div_ceil(1 << 30)
+            ),
             Error::NotTraced { file, source } => write!(
                 f,
                 "cannot write the trace {}: {}; traces go to the temporary directory: set TMPDIR to one that has more room",
@@ -357,4 +378,8 @@ impl fmt::Display for Error {
             ),
         }
     }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes.div_ceil(1 << 20))
 }

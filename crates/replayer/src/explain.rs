@@ -2,6 +2,7 @@
 use crate::Result;
 use crate::loaded::LoadedRun;
 use crate::plan::Plan;
+use crate::prepare::Observer;
 use crate::record::Show;
 use crate::replay;
 use crate::replay::Verdict;
@@ -29,10 +30,10 @@ pub struct Explained {
 
 /// Replays the run once, traced, and analyses the trace of its first process or, if `run` is the part of another one, of
 /// that. An `Err` means that it never came to replaying.
-pub fn explain(run: RunDirectory, run_name: &str) -> Result<Explained> {
+pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Result<Explained> {
     let (run, process) = run.whole().unwrap_or((run, 0));
-    let (mut loaded, stage) = replay::load_replayable(run)?;
-    let plan = Plan::prepare(&loaded)?.moved_to_temporary(&loaded)?;
+    let (mut loaded, stage) = replay::load_replayable(run, observer)?;
+    let plan = Plan::prepare(&loaded, observer)?.moved_to_temporary(&loaded)?;
     replay::forget_lost_ends(&mut loaded, &plan);
     let watch = Watch {
         patience: replay::default_patience(&loaded),

@@ -1,9 +1,15 @@
 //! A run read from disk: metadata, logs and final counts, each checked and checked against each other.
 use crate::Error;
 use crate::Result;
+use crate::memory;
+use crate::prepare::Observed;
+use crate::prepare::Observer;
+use crate::prepare::Unobserved;
+use crate::prepare::Work;
 use crate::processes;
 use crate::sites::SiteBook;
 use log_format::Log;
+use log_format::LogReader;
 use log_format::inputs;
 use log_format::inputs::Entry;
 use log_format::inputs::Lengths;
@@ -27,6 +33,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -119,19 +126,26 @@ impl LoadedRun {
 
     /// A run with all its processes; or the part of one of them alone, for looking at.
     pub fn load(run: RunDirectory) -> Result<LoadedRun> {
+        LoadedRun::load_observed(run, &Unobserved)
+    }
+
+    /// The same, for somebody who wants to know how far it is.
+    pub fn load_observed(run: RunDirectory, observer: &dyn Observer) -> Result<LoadedRun> {
+        let _observed = Observed(observer);
         let mut overview = Overview::load(&run)?;
         if overview.state == RunState::Recording {
             return Err(Error::BeingRecorded {
                 path: run.path().to_owned(),
             });
         }
+        let mut progress = Progress::new(&run, &overview, observer)?;
         let others_bytes = Output::by_others(&overview);
         let others = std::mem::take(&mut overview.processes);
-        let mut first = LoadedRun::from_overview(run, overview)?;
+        let mut first = LoadedRun::from_overview(run, overview, &mut progress)?;
         first.others_bytes = others_bytes;
         for overview in others {
             let number = overview.meta.process.as_ref().map_or(0, |process| process.number);
-            let process = LoadedRun::from_overview(first.run.process(number), overview)?;
+            let process = LoadedRun::from_overview(first.run.process(number), overview, &mut progress)?;
             first.processes.push(LoadedRun {
                 call_sites: first.call_sites.clone(),
                 ..process
@@ -140,7 +154,7 @@ impl LoadedRun {
         Ok(first)
     }
 
-    fn from_overview(run: RunDirectory, mut overview: Overview) -> Result<LoadedRun> {
+    fn from_overview(run: RunDirectory, mut overview: Overview, progress: &mut Progress<'_>) -> Result<LoadedRun> {
         // What the one who started it saw was the end of another program, or of another process of the run.
         if let Some(ending) = &mut overview.meta.ending
             && (overview.header.ended == Ended::Replaced
@@ -154,7 +168,7 @@ impl LoadedRun {
         let mut ended_in = None;
         let mut output = Output::new(&overview);
         for (index, slot) in overview.slots.iter().enumerate() {
-            let (mut records, hash) = load_log(&run, index as u32, slot, truncated.is_some())?;
+            let (mut records, hash) = load_log(&run, index as u32, slot, truncated.is_some(), progress)?;
             if let Some(event) = slot.lost {
                 // Stands for the first record that could not be written. A torn log is good up to its last record, so
                 // the thread is replayed exactly up to this event, and nobody who depends on more goes further.
@@ -415,9 +429,61 @@ pub fn load_prefix(run: &RunDirectory, thread: u32) -> (Log, Option<Error>) {
     }
 }
 
-fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: bool) -> Result<(Vec<Record>, String)> {
+/// How many records the logs of a process have: what it counted, if the files are long enough for so many.
+fn logged(run: &RunDirectory, overview: &Overview) -> u64 {
+    let logged = |(thread, slot): (u32, &SlotSnapshot)| {
+        let bytes = fs::metadata(run.thread_log(thread)).map_or(0, |file| file.len());
+        slot.records.min(bytes / log_format::MIN_RECORD_BYTES as u64)
+    };
+    (0..).zip(&overview.slots).map(logged).sum()
+}
+
+/// How many of the records of all logs were read.
+struct Progress<'a> {
+    done: u64,
+    all: u64,
+    observer: &'a dyn Observer,
+}
+
+impl<'a> Progress<'a> {
+    /// Fails if the logs will not fit into memory.
+    fn new(run: &RunDirectory, first: &Overview, observer: &'a dyn Observer) -> Result<Progress<'a>> {
+        let mut records = logged(run, first);
+        for process in &first.processes {
+            let number = process.meta.process.as_ref().map_or(0, |process| process.number);
+            records += logged(&run.process(number), process);
+        }
+        let needed = records.saturating_mul(size_of::<Record>() as u64);
+        if let Some(available) = memory::available().filter(|available| *available < needed) {
+            return Err(Error::TooLittleMemory {
+                run: run.name(),
+                records,
+                needed,
+                available,
+            });
+        }
+        Ok(Progress {
+            done: 0,
+            all: records,
+            observer,
+        })
+    }
+
+    fn add(&mut self, records: u64) {
+        self.done += records;
+        self.observer.at(Work::Load, self.done.min(self.all), self.all);
+    }
+}
+
+fn load_log(
+    run: &RunDirectory,
+    thread: u32,
+    slot: &SlotSnapshot,
+    truncated: bool,
+    progress: &mut Progress<'_>,
+) -> Result<(Vec<Record>, String)> {
     let path = run.thread_log(thread);
-    let bytes = match fs::read(&path) {
+    let bytes = match read_used_part(&path) {
         // A full disk may have refused even the first block.
         Ok(bytes) if bytes.is_empty() && slot.records == 0 => return Ok((Vec::new(), String::new())),
         Ok(bytes) => bytes,
@@ -433,12 +499,23 @@ fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: boo
         }
         Err(e) => return Err(run_store::Error::io("read", &path, e).into()),
     };
-    let log = log_format::decode(&bytes, ThreadIndex(thread)).map_err(|damage| Error::Log {
+    let damaged = |damage| Error::Log {
         file: path.clone(),
         damage,
-    })?;
+    };
+    let hash = run_store::hash_bytes([bytes.as_slice()]);
+    // No record takes fewer bytes than this; whoever counted them may have been wrong.
+    let most = bytes.len() / log_format::MIN_RECORD_BYTES;
+    let mut records = Vec::with_capacity(most.min(slot.records as usize));
+    for record in LogReader::open(&bytes, ThreadIndex(thread)).map_err(damaged)? {
+        records.push(record.map_err(damaged)?);
+        if records.len().is_multiple_of(RECORDS_PER_LOOK) {
+            progress.add(RECORDS_PER_LOOK as u64);
+        }
+    }
+    progress.add((records.len() % RECORDS_PER_LOOK) as u64);
     // The slot counts a record just before the log publishes it; a kill may come between.
-    let found = log.records.len() as u64;
+    let found = records.len() as u64;
     if found != slot.records && found + 1 != slot.records && !truncated {
         return Err(Error::LogDoesNotFit {
             file: path,
@@ -447,7 +524,7 @@ fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: boo
             found: found.to_string(),
         });
     }
-    if let Some(last) = log.records.last()
+    if let Some(last) = records.last()
         && last.event > slot.count
         && !truncated
     {
@@ -458,13 +535,26 @@ fn load_log(run: &RunDirectory, thread: u32, slot: &SlotSnapshot, truncated: boo
             found: last.event.to_string(),
         });
     }
-    let hash = run_store::hash_bytes([used_part(&bytes)]);
-    Ok((log.records, hash))
+    Ok((records, hash))
 }
 
-/// The log up to its end, which was decoded a moment ago; preallocated zeros do not count.
-fn used_part(bytes: &[u8]) -> &[u8] {
-    let tail: [u8; 8] = std::array::from_fn(|i| bytes[log_format::TAIL_OFFSET + i]);
-    let end = log_format::HEADER_BYTES + log_format::Tail::unpack(u64::from_le_bytes(tail)).bytes as usize;
-    &bytes[..end]
+/// An observer is told so often.
+const RECORDS_PER_LOOK: usize = 1 << 16;
+
+/// A log up to its end, as its header has it, or as far as there is a file; preallocated zeros do not count.
+fn read_used_part(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    let header = log_format::HEADER_BYTES;
+    file.by_ref().take(header as u64).read_to_end(&mut bytes)?;
+    if let Some(tail) = bytes
+        .get(log_format::TAIL_OFFSET..log_format::TAIL_OFFSET + 8)
+        .filter(|_| bytes.len() == header)
+    {
+        let tail = u64::from_le_bytes(std::array::from_fn(|i| tail[i]));
+        let used = log_format::Tail::unpack(tail).bytes;
+        bytes.reserve_exact(used.min(file.metadata()?.len()) as usize);
+        file.take(used).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }

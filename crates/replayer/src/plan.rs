@@ -3,18 +3,26 @@ use crate::Error;
 use crate::Result;
 use crate::describe;
 use crate::loaded::LoadedRun;
+use crate::memory;
+use crate::prepare::Observed;
+use crate::prepare::Observer;
+use crate::prepare::SolverWatch;
+use crate::prepare::Work;
 use constraint_solver::Hints;
 use constraint_solver::Solution;
 use constraint_solver::Unsolvable;
 use run_model::Schedule;
 use run_model::ThreadIndex;
+use run_store::Hashing;
 use run_store::Scope;
 use run_store::write_whole;
+use run_store::write_whole_with;
 use runtime_abi::schedule_file;
 use serde::Deserialize;
 use serde::Serialize;
 use std::fs;
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -22,7 +30,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 /// Version of the computation; a schedule kept by another one is computed anew.
-const PLAN_VERSION: u32 = 1;
+const PLAN_VERSION: u32 = 2;
 const KEY_FILE: &str = "schedule.json";
 
 /// A schedule that the checker accepted, and the directory with the file the runtime reads.
@@ -36,8 +44,27 @@ pub struct Plan {
     _temporary: Option<Temporary>,
 }
 
-/// What is known about a computed schedule.
+/// How a schedule is computed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SolveOptions {
+    pub hints: Hints,
+    /// Compute it even if there is one.
+    pub again: bool,
+    /// Bytes that it may take; as many as there are, if absent.
+    pub memory_bytes_max: Option<u64>,
+}
+
+/// A schedule that is ready for replays, or was computed for an experiment.
 #[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// It was there already, for these logs; the statistics are those of the time when it was computed.
+    pub kept: bool,
+    #[serde(flatten)]
+    pub statistics: Statistics,
+}
+
+/// What is known about a computed schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     pub process: u32,
     pub threads: usize,
@@ -53,6 +80,7 @@ pub struct Statistics {
     pub runs: u64,
     pub intervals: u64,
     pub forced: u64,
+    pub components: u64,
     pub decisions: u64,
     pub conflicts: u64,
     pub in_flight: u64,
@@ -60,6 +88,8 @@ pub struct Statistics {
     pub epochs_missing: u64,
     pub solve_ms: u64,
     pub check_ms: u64,
+    /// The most memory that the process had held by then, logs included.
+    pub peak_bytes: u64,
 }
 
 /// Ties the file `schedule` to the logs it explains, and to its own bytes.
@@ -68,19 +98,21 @@ struct Key {
     version: u32,
     logs: String,
     schedule: String,
+    statistics: Statistics,
 }
 
 impl Plan {
     /// The kept schedule if it belongs to these logs, otherwise a new one.
-    pub fn prepare(loaded: &LoadedRun) -> Result<Plan> {
-        let mut plan = Plan::prepare_one(loaded)?;
-        let others = loaded.processes.iter().map(Plan::prepare_one);
+    pub fn prepare(loaded: &LoadedRun, observer: &dyn Observer) -> Result<Plan> {
+        let _observed = Observed(observer);
+        let mut plan = Plan::prepare_one(loaded, observer)?;
+        let others = loaded.processes.iter().map(|other| Plan::prepare_one(other, observer));
         plan.processes = others.collect::<Result<_>>()?;
         Ok(plan)
     }
 
-    fn prepare_one(loaded: &LoadedRun) -> Result<Plan> {
-        if let Some(schedule) = kept(loaded) {
+    fn prepare_one(loaded: &LoadedRun, observer: &dyn Observer) -> Result<Plan> {
+        if let Some((schedule, _)) = kept(loaded) {
             return Ok(Plan {
                 schedule,
                 directory: loaded.run.path().to_owned(),
@@ -88,8 +120,9 @@ impl Plan {
                 _temporary: None,
             });
         }
-        let (schedule, _) = compute(loaded)?;
-        Plan::keep(loaded, schedule)
+        let (schedule, statistics) = compute(loaded, &SolveOptions::default(), observer)?;
+        observer.at(Work::Write, 0, 1);
+        Plan::keep(loaded, schedule, statistics)
     }
 
     /// The process's own and, if it is the first, those of all others.
@@ -98,17 +131,21 @@ impl Plan {
     }
 
     /// Writes the schedule into the run directory or, if that is not ours to write, into a temporary one.
-    fn keep(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
-        let bytes = log_format::schedule::encode(&schedule);
-        let key = Key {
-            version: PLAN_VERSION,
-            logs: loaded.hash.clone(),
-            schedule: run_store::hash_bytes([bytes.as_slice()]),
-        };
-        let key = serde_json::to_vec_pretty(&key).expect("the key has only string keys");
+    fn keep(loaded: &LoadedRun, schedule: Schedule, statistics: Statistics) -> Result<Plan> {
         let directory = loaded.run.path().to_owned();
-        let written = write_whole(&directory.join(schedule_file::FILE_NAME), &bytes)
-            .and_then(|()| write_whole(&directory.join(KEY_FILE), &key));
+        let (file, key_file) = (directory.join(schedule_file::FILE_NAME), directory.join(KEY_FILE));
+        run_store::remove_abandoned_parts(&file);
+        run_store::remove_abandoned_parts(&key_file);
+        let written = write_schedule(&file, &schedule).and_then(|hash| {
+            let key = Key {
+                version: PLAN_VERSION,
+                logs: loaded.hash.clone(),
+                schedule: hash,
+                statistics,
+            };
+            let key = serde_json::to_vec_pretty(&key).expect("the key has only string keys");
+            write_whole(&key_file, &key)
+        });
         if written.is_ok() {
             return Ok(Plan {
                 schedule,
@@ -131,9 +168,8 @@ impl Plan {
 
     /// The same schedule in a directory that goes away with the plan: for a replay that leaves files beside it.
     fn in_temporary_directory(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
-        let bytes = log_format::schedule::encode(&schedule);
         let temporary = Temporary::create()?;
-        write_whole(&temporary.path.join(schedule_file::FILE_NAME), &bytes)?;
+        write_schedule(&temporary.path.join(schedule_file::FILE_NAME), &schedule)?;
         // The runtime looks for the inputs beside the schedule.
         for thread in 0..loaded.logs.threads.len() {
             let inputs = loaded.run.thread_inputs(thread as u32);
@@ -151,28 +187,55 @@ impl Plan {
     }
 }
 
-/// Computes the schedule of each process, whether or not there is one, and keeps it for replays.
-pub fn solve(loaded: &LoadedRun) -> Result<Vec<Statistics>> {
+/// Writes the file that the runtime reads, and returns its hash.
+fn write_schedule(path: &Path, schedule: &Schedule) -> run_store::Result<String> {
+    let mut hash = String::new();
+    write_whole_with(path, |file| {
+        let mut file = Hashing::new(file);
+        log_format::schedule::encode_to(schedule, |part| file.write_all(part))?;
+        hash = file.hash();
+        Ok(())
+    })?;
+    Ok(hash)
+}
+
+/// Sees to it that there is a schedule for each process, and says how hard it was to find. What is found without hints is
+/// an experiment, and not kept.
+pub fn solve(loaded: &LoadedRun, options: &SolveOptions, observer: &dyn Observer) -> Result<Vec<Answer>> {
+    let _observed = Observed(observer);
     let solve_one = |loaded: &LoadedRun| {
-        let (schedule, statistics) = compute(loaded)?;
-        Plan::keep(loaded, schedule)?;
-        Ok(statistics)
+        let is_experiment = options.hints == Hints::Ignore;
+        let there = (!options.again && !is_experiment).then(|| kept(loaded)).flatten();
+        if let Some((_, statistics)) = there {
+            return Ok(Answer { kept: true, statistics });
+        }
+        let (schedule, statistics) = compute(loaded, options, observer)?;
+        if !is_experiment {
+            observer.at(Work::Write, 0, 1);
+            Plan::keep(loaded, schedule, statistics.clone())?;
+        }
+        Ok(Answer {
+            kept: false,
+            statistics,
+        })
     };
     loaded.all().map(solve_one).collect()
 }
 
 /// Solves and checks, without keeping anything.
-fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
+fn compute(loaded: &LoadedRun, options: &SolveOptions, observer: &dyn Observer) -> Result<(Schedule, Statistics)> {
     let threads = loaded.logs.threads.len();
     if loaded.meta.scope == Scope::Inputs && threads > 1 {
         let run = loaded.run.name();
         return Err(Error::OrderUnknown { run, threads });
     }
+    check_memory(loaded, options)?;
     let started = Instant::now();
-    let solved = constraint_solver::solve(&loaded.logs, Hints::Use);
+    let solved = constraint_solver::solve_watched(&loaded.logs, options.hints, &SolverWatch(observer));
     let Solution { schedule, stats } = solved.map_err(|why| unsolvable(loaded, &why))?;
     let solve_ms = started.elapsed().as_millis() as u64;
     let started = Instant::now();
+    observer.at(Work::Check, 0, 1);
     schedule_checker::check(&loaded.logs, &schedule).map_err(|why| Error::Rejected {
         run: loaded.run.path().to_owned(),
         why: why.to_string(),
@@ -191,6 +254,7 @@ fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
         runs: stats.runs,
         intervals: stats.intervals,
         forced: stats.forced,
+        components: stats.components,
         decisions: stats.decisions,
         conflicts: stats.conflicts,
         in_flight: stats.in_flight,
@@ -198,44 +262,91 @@ fn compute(loaded: &LoadedRun) -> Result<(Schedule, Statistics)> {
         epochs_missing: stats.epochs_missing,
         solve_ms,
         check_ms,
+        peak_bytes: memory::peak().unwrap_or(0),
     };
     Ok((schedule, statistics))
 }
 
+/// To be told beforehand is better than to be killed half-way.
+fn check_memory(loaded: &LoadedRun, options: &SolveOptions) -> Result<()> {
+    let needed = memory::to_solve(&loaded.logs);
+    let available = options.memory_bytes_max.or_else(memory::available);
+    match available.filter(|available| *available < needed) {
+        Some(available) => Err(Error::TooLittleMemory {
+            run: loaded.run.name(),
+            records: loaded.logs.threads.iter().map(|log| log.records.len() as u64).sum(),
+            needed,
+            available,
+        }),
+        None => Ok(()),
+    }
+}
+
 /// The circle in source lines.
 fn unsolvable(loaded: &LoadedRun, why: &Unsolvable) -> Error {
-    let step = |(thread, event): &(ThreadIndex, u64)| {
-        let log = loaded.logs.threads.get(thread.0 as usize);
-        let record = log.and_then(|log| log.records.iter().find(|record| record.event == *event));
-        let what = record.map_or_else(
-            || "no record".to_owned(),
-            |record| describe::record(record, &loaded.sites),
-        );
-        format!("\n  event {event} of thread {}: {what}", thread.0)
-    };
-    let steps: String = why.cycle.iter().map(step).collect();
+    let mut text = String::from("each of these would have to come before the next, and the last before the first:");
+    let next = why.cycle.iter().cycle().skip(1);
+    for ((thread, event), (following, _)) in why.cycle.iter().zip(next) {
+        let what = describe_event(loaded, *thread, *event);
+        let then = if thread == following {
+            ", and then in the same thread"
+        } else {
+            ""
+        };
+        text.push_str(&format!("\n  T{} event {event}: {what}{then}", thread.0));
+    }
+    if let Some((thread, event)) = why.cycle.first() {
+        let run = loaded.run.path().display();
+        text.push_str(&format!(
+            "\nThe logs were changed since they were written, or the recorder was wrong: record again, and if it comes back, \
+             report it with what `refrain pack {run}` writes. More: refrain dump {run} --thread {} --around {event}",
+            thread.0
+        ));
+    }
     Error::Unsolvable {
         run: loaded.run.path().to_owned(),
-        why: format!("each of these would have to come before the next, and the last before the first:{steps}"),
+        why: text,
+    }
+}
+
+/// What an event is, if it has a record; otherwise what came before it.
+fn describe_event(loaded: &LoadedRun, thread: ThreadIndex, event: u64) -> String {
+    let records = loaded
+        .logs
+        .threads
+        .get(thread.0 as usize)
+        .map_or(&[][..], |log| &log.records);
+    let first = records.partition_point(|record| record.event < event);
+    let own: Vec<String> = records[first..]
+        .iter()
+        .take_while(|record| record.event == event)
+        .map(|record| describe::record(record, &loaded.sites))
+        .collect();
+    match (own.is_empty(), records[..first].last()) {
+        (false, _) => own.join(" and "),
+        (true, Some(last)) => format!(
+            "no record of its own; the last one before is event {}, {}",
+            last.event,
+            describe::record(last, &loaded.sites)
+        ),
+        (true, None) => "no record of its own, and none before".to_owned(),
     }
 }
 
 /// The schedule in the run directory, unless anything about it is doubtful.
-fn kept(loaded: &LoadedRun) -> Option<Schedule> {
+fn kept(loaded: &LoadedRun) -> Option<(Schedule, Statistics)> {
     let path = loaded.run.file(schedule_file::FILE_NAME);
     let key: Key = serde_json::from_slice(&fs::read(loaded.run.file(KEY_FILE)).ok()?).ok()?;
-    // The runtime opens the file for reading and writing.
-    OpenOptions::new().read(true).write(true).open(&path).ok()?;
-    let bytes = fs::read(&path).ok()?;
-    let expected = Key {
-        version: PLAN_VERSION,
-        logs: loaded.hash.clone(),
-        schedule: run_store::hash_bytes([bytes.as_slice()]),
-    };
-    if key != expected {
+    if key.version != PLAN_VERSION || key.logs != loaded.hash {
         return None;
     }
-    log_format::schedule::decode(&bytes).ok()
+    // The runtime opens the file for reading and writing.
+    OpenOptions::new().read(true).write(true).open(&path).ok()?;
+    if run_store::hash_file(&path).ok()?.0 != key.schedule {
+        return None;
+    }
+    let schedule = log_format::schedule::decode(&fs::read(&path).ok()?).ok()?;
+    Some((schedule, key.statistics))
 }
 
 /// A directory that goes away with its owner.

@@ -6,6 +6,7 @@ use crate::divergence::Divergence;
 use crate::libraries;
 use crate::loaded::LoadedRun;
 use crate::plan::Plan;
+use crate::prepare::Observer;
 use crate::record::Show;
 use crate::stage::Stage;
 use crate::supervise;
@@ -54,9 +55,9 @@ pub struct Verdict {
 }
 
 /// Reads the run, computes its schedule if need be, and replays it. An `Err` means that it never came to replaying.
-pub fn replay(run: RunDirectory, options: &ReplayOptions) -> Result<Replayed> {
-    let (mut loaded, stage) = load_replayable(run)?;
-    let plan = Plan::prepare(&loaded)?;
+pub fn replay(run: RunDirectory, options: &ReplayOptions, observer: &dyn Observer) -> Result<Replayed> {
+    let (mut loaded, stage) = load_replayable(run, observer)?;
+    let plan = Plan::prepare(&loaded, observer)?;
     forget_lost_ends(&mut loaded, &plan);
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
@@ -115,8 +116,8 @@ pub fn forget_lost_ends(loaded: &mut LoadedRun, plan: &Plan) {
 
 /// The run, if this build and what it finds on the disk can replay it; and the stage it needs, if its files are not where
 /// they were.
-pub fn load_replayable(run: RunDirectory) -> Result<(LoadedRun, Option<Stage>)> {
-    let loaded = LoadedRun::load(run)?;
+pub fn load_replayable(run: RunDirectory, observer: &dyn Observer) -> Result<(LoadedRun, Option<Stage>)> {
+    let loaded = LoadedRun::load_observed(run, observer)?;
     let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
     if recorded != known {
         return Err(Error::OtherAbi { recorded, known });

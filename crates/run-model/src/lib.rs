@@ -13,11 +13,13 @@
 extern crate alloc;
 
 mod logs;
+mod points;
 mod record;
 mod schedule;
 
 pub use logs::Logs;
 pub use logs::ThreadLog;
+pub use points::Points;
 pub use record::Access;
 pub use record::HIDING_PAGE_BYTES;
 pub use record::Kind;

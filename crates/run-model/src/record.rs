@@ -1,7 +1,6 @@
 //! What one thread writes into its log.
-use crate::Point;
+use crate::Points;
 use crate::SiteId;
-use alloc::vec::Vec;
 
 /// Cells are marked page by page as ones whose changes of hands may have no record (`Access::AFTER_HIDDEN`).
 pub const HIDING_PAGE_BYTES: u64 = 4096;
@@ -25,8 +24,11 @@ pub struct Record {
     pub site: SiteId,
     /// Result of the operation, number of the epoch, or index of the new thread.
     pub value: i64,
-    pub sources: Vec<Point>,
+    pub sources: Points,
 }
+
+// Logs are held in memory, all of them: this is what a record costs.
+const _: () = assert!(size_of::<Record>() == 48);
 
 impl Record {
     /// Does it say that changes of hands in its page may have no record, or that cells there began new lives?

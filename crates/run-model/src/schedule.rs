@@ -1,5 +1,5 @@
 //! What a replay enforces.
-use crate::Point;
+use crate::Points;
 use crate::Record;
 use alloc::vec::Vec;
 
@@ -20,8 +20,9 @@ pub struct ThreadSchedule {
 /// Before event `record.event`, wait until every point of `waits` has been reached.
 ///
 /// The record rides along: its results are given to the program, its object is compared with what the program does.
+/// Its sources do not: they are for the solver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gate {
     pub record: Record,
-    pub waits: Vec<Point>,
+    pub waits: Points,
 }

@@ -24,6 +24,8 @@ const CONTROL: &str = "control";
 const PROCESS: &str = "process-";
 /// `packed.json` and `packed-N`: what an unpacked run has beside the run itself.
 pub(crate) const PACKED: &str = "packed";
+/// How names of files end that are being written.
+const PART: &str = ".part";
 /// No honest metadata is near this; a bigger file is not read into memory.
 const META_BYTES_MAX: u64 = 64 << 20;
 
@@ -280,7 +282,7 @@ fn is_own_name(name: &str) -> bool {
     let is_packed = name
         .strip_prefix(PACKED)
         .is_some_and(|rest| rest == ".json" || rest.strip_prefix('-').is_some_and(is_number));
-    is_member_name(name) || is_packed || name.ends_with(".part")
+    is_member_name(name) || is_packed || name.ends_with(PART)
 }
 
 /// The files of a recording, without what a process was writing when it died and what came out of an archive.
@@ -333,13 +335,18 @@ fn encode(meta: &RunMeta) -> Vec<u8> {
 /// Writes a file of which other processes see nothing, the old one, or the new one in full: never half of it.
 /// It is not yet safe from a crash of the machine.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_whole_with(path, |file| file.write_all(bytes))
+}
+
+/// The same for a file that is not held in memory.
+pub fn write_whole_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
     // The process id keeps two replays that compute the same file at the same time apart.
     let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
+    part.push(format!(".{}{PART}", std::process::id()));
     let part = PathBuf::from(part);
     let failed = |e| Error::io("write", path, e);
     let written = File::create(&part).and_then(|mut file| {
-        file.write_all(bytes)?;
+        write(&mut file)?;
         fs::rename(&part, path)
     });
     if let Err(e) = written {
@@ -348,6 +355,23 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         return Err(failed(e));
     }
     Ok(())
+}
+
+/// Removes what processes that are gone had begun to write as `path`.
+pub fn remove_abandoned_parts(path: &Path) {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return;
+    };
+    // Best effort: what cannot be removed is in nobody's way, and goes with the run.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let process = file
+            .to_str()
+            .and_then(|file| file.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(PART));
+        if process.is_some_and(|id| is_number(id) && !Path::new("/proc").join(id).exists()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Returns when the file (or directory) is on the disk.

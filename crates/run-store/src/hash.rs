@@ -2,6 +2,8 @@
 use crate::Error;
 use crate::Result;
 use std::fs::File;
+use std::io;
+use std::io::Write;
 use std::path::Path;
 
 /// BLAKE3 of the file's bytes, in hexadecimal, and their number.
@@ -20,4 +22,35 @@ pub fn hash_bytes<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hasher.update(part);
     }
     hasher.finalize().to_hex().to_string()
+}
+
+/// Passes bytes on and hashes them: what `hash_file` would say of the file.
+pub struct Hashing<W> {
+    writer: W,
+    hasher: blake3::Hasher,
+}
+
+impl<W: Write> Hashing<W> {
+    pub fn new(writer: W) -> Hashing<W> {
+        Hashing {
+            writer,
+            hasher: blake3::Hasher::new(),
+        }
+    }
+
+    pub fn hash(&self) -> String {
+        self.hasher.finalize().to_hex().to_string()
+    }
+}
+
+impl<W: Write> Write for Hashing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.writer.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
 }

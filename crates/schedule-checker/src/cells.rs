@@ -9,39 +9,36 @@
 //!
 //! If that is certain, a read sees the write it saw: all other writes are before it or after.
 use crate::Rejection;
-use crate::Why;
 use crate::execution::Execution;
+use crate::requirements::Because;
+use crate::requirements::HidingPages;
 use crate::requirements::Requirement;
-use crate::requirements::hiding_pages;
+use crate::requirements::replayed;
 use run_model::Access;
-use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Point;
 use run_model::Schedule;
 use run_model::ThreadIndex;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 
-/// A run's identity: the event and thread of its record.
-type Beginning = (ThreadIndex, u64);
-
+/// A `Run` record.
 #[derive(Clone, Copy)]
 struct Entry {
+    thread: u32,
+    gate: u32,
+    event: u64,
     access: Access,
     /// Where the run before it ended.
     after: Option<Point>,
-    /// When the execution passed the gate.
-    place: usize,
 }
 
 /// One user's turn at a cell.
 #[derive(Clone, Copy)]
 struct Turn {
-    /// `None`: it was there from the beginning.
-    beginning: Option<(Beginning, usize)>,
     /// What has to be reached for it to be over.
     over: Point,
+    /// Its entry; `None`: it was there from the beginning.
+    entry: Option<u32>,
     reads: bool,
     writes: bool,
 }
@@ -51,158 +48,204 @@ pub(crate) fn require(
     logs: &Logs,
     schedule: &Schedule,
     execution: &Execution,
+    hiding: &HidingPages,
     out: &mut Vec<Requirement>,
 ) -> Result<(), Rejection> {
-    let mut cells: BTreeMap<u64, BTreeMap<Beginning, Entry>> = BTreeMap::new();
-    for (index, log) in logs.threads.iter().enumerate() {
-        let replayed = log
-            .records
-            .iter()
-            .take_while(|r| r.event < schedule.threads[index].events);
-        for (gate, record) in replayed.enumerate().filter(|(_, r)| r.kind == Kind::Run) {
-            let beginning = (ThreadIndex(index as u32), record.event);
-            let after = record.sources.first().copied().filter(|source| source.count > 0);
-            let entry = Entry {
-                access: record.access,
-                after,
-                place: execution.place[index][gate],
-            };
-            cells.entry(record.object).or_default().insert(beginning, entry);
-        }
-    }
     // Where some changes of hands have no record there is no whole story; `requirements` asks for each record's source.
-    let hiding = hiding_pages(logs);
-    cells.retain(|cell, _| !hiding.contains(&(cell / HIDING_PAGE_BYTES)));
-    for (cell, entries) in &cells {
-        for story in stories(entries, schedule) {
-            require_story(*cell, &story, out)?;
+    let mut runs: Vec<(u64, u32, u32)> = replayed(logs, schedule)
+        .filter(|(_, _, record)| record.kind == Kind::Run && !hiding.contain(record))
+        .map(|(thread, gate, record)| (record.object, thread, gate))
+        .collect();
+    runs.sort_unstable();
+    let mut story = Vec::new();
+    for runs in runs.chunk_by(|one, other| one.0 == other.0) {
+        let cell = Cell::new(runs, logs, schedule);
+        for opening in cell.openings() {
+            cell.tell(opening, &mut story);
+            cell.require_story(runs[0].0, &story, execution, out)?;
         }
     }
     Ok(())
 }
 
-/// The turns at a cell, in the order in which they were recorded. More than one story if the cell's memory was given
-/// back in between and began anew, with a first user who again has no record.
-fn stories(entries: &BTreeMap<Beginning, Entry>, schedule: &Schedule) -> Vec<Vec<Turn>> {
-    let mut followers: BTreeMap<Beginning, BTreeSet<(Point, Beginning)>> = BTreeMap::new();
-    let mut openings: BTreeSet<Beginning> = BTreeSet::new();
-    for (beginning, entry) in entries {
-        let before = entry.after.and_then(|after| {
-            let own = entries.range(..(after.thread, after.count)).next_back();
-            own.map(|(b, _)| *b)
-                .filter(|b| b.0 == after.thread && b != beginning)
-                .map(|b| (b, after))
-        });
-        match before {
-            Some((before, after)) => _ = followers.entry(before).or_default().insert((after, *beginning)),
-            None => _ = openings.insert(*beginning),
-        }
-    }
-    // The earliest to follow a turn took over from it; whoever names it later found the cell anew.
-    let mut next: BTreeMap<Beginning, Beginning> = BTreeMap::new();
-    for (before, candidates) in &followers {
-        for (position, (_, beginning)) in candidates.iter().enumerate() {
-            if position == 0 {
-                next.insert(*before, *beginning);
-            } else {
-                openings.insert(*beginning);
+struct Cell<'a> {
+    schedule: &'a Schedule,
+    /// By thread and event.
+    entries: Vec<Entry>,
+    /// For each entry, who took over from it.
+    next: Vec<Option<u32>>,
+    /// For each entry, whether it took over from another.
+    follows: Vec<bool>,
+}
+
+impl<'a> Cell<'a> {
+    /// `runs`: cell, thread and gate of each entry.
+    fn new(runs: &[(u64, u32, u32)], logs: &Logs, schedule: &'a Schedule) -> Cell<'a> {
+        let mut entries: Vec<Entry> = Vec::with_capacity(runs.len());
+        for &(_, thread, gate) in runs {
+            let record = &logs.threads[thread as usize].records[gate as usize];
+            let entry = Entry {
+                thread,
+                gate,
+                event: record.event,
+                access: record.access,
+                after: record.sources.first().filter(|source| source.count > 0),
+            };
+            // A run begins with one event, so an event has one record of a cell; should it have two, the last counts.
+            match entries
+                .last_mut()
+                .filter(|last| (last.thread, last.event) == (thread, record.event))
+            {
+                Some(last) => *last = entry,
+                None => entries.push(entry),
             }
         }
+        let (next, follows) = successions(&entries);
+        Cell {
+            schedule,
+            entries,
+            next,
+            follows,
+        }
     }
-    // Entries on a circle have no opening; such logs admit no order, and any of them shows it.
-    let followed: BTreeSet<Beginning> = next.values().copied().collect();
-    debug_assert!(openings.is_disjoint(&followed));
-    let mut told: BTreeSet<Beginning> = BTreeSet::new();
-    let mut stories = Vec::new();
-    for opening in openings.iter().chain(entries.keys()) {
-        let mut story = Vec::new();
-        let mut current = Some(*opening).filter(|b| !told.contains(b));
-        if let Some(before) = current.and_then(|b| entries[&b].after) {
-            let writes = entries[opening].access.previous_wrote();
+
+    /// Where stories begin. More than one if the cell's memory was given back in between and began anew, with a first user
+    /// who again has no record.
+    fn openings(&self) -> Vec<u32> {
+        let all = || 0..self.entries.len() as u32;
+        let mut openings: Vec<u32> = all().filter(|entry| !self.follows[*entry as usize]).collect();
+        let told: usize = openings.iter().map(|opening| self.from(*opening).count()).sum();
+        if told < self.entries.len() {
+            // Entries on a circle have no opening; such logs admit no order, and any of them shows it.
+            let mut is_told = vec![false; self.entries.len()];
+            for opening in &openings {
+                self.from(*opening).for_each(|entry| is_told[entry as usize] = true);
+            }
+            for start in all() {
+                if !is_told[start as usize] {
+                    openings.push(start);
+                    self.from(start).for_each(|entry| is_told[entry as usize] = true);
+                }
+            }
+        }
+        openings
+    }
+
+    /// An entry and those that took over, once around if it is a circle.
+    fn from(&self, opening: u32) -> impl Iterator<Item = u32> {
+        let after = move |entry: &u32| self.next[*entry as usize].filter(|next| *next != opening);
+        std::iter::successors(Some(opening), after)
+    }
+
+    /// The turns from this entry on, in the order in which they were recorded.
+    fn tell(&self, opening: u32, story: &mut Vec<Turn>) {
+        story.clear();
+        let first = self.entries[opening as usize];
+        story.extend(first.after.map(|before| Turn {
+            over: before,
+            entry: None,
+            reads: true,
+            writes: first.access.previous_wrote(),
+        }));
+        for index in self.from(opening) {
+            let entry = self.entries[index as usize];
+            let successor = self.next[index as usize].map(|next| self.entries[next as usize]);
+            // Without a successor nobody saw the end, nor whether it wrote: it may go on as long as its thread does.
+            let end = successor
+                .and_then(|s| s.after)
+                .map_or(self.schedule.threads[entry.thread as usize].events, |after| after.count);
             story.push(Turn {
-                beginning: None,
-                over: before,
-                reads: true,
-                writes,
+                over: Point {
+                    thread: ThreadIndex(entry.thread),
+                    count: end.max(entry.event + 1),
+                },
+                entry: Some(index),
+                reads: entry.access.reads() || !entry.access.writes(),
+                writes: entry.access.writes() || successor.is_none_or(|s| s.access.previous_wrote()),
             });
         }
-        while let Some(beginning) = current.filter(|b| told.insert(*b)) {
-            let successor = next.get(&beginning).copied();
-            story.push(turn(beginning, entries, successor, schedule));
-            current = successor;
-        }
-        stories.push(story);
     }
-    stories
-}
 
-fn turn(
-    beginning: Beginning,
-    entries: &BTreeMap<Beginning, Entry>,
-    successor: Option<Beginning>,
-    schedule: &Schedule,
-) -> Turn {
-    let entry = entries[&beginning];
-    let (thread, event) = beginning;
-    let successor = successor.map(|s| entries[&s]);
-    // Without a successor nobody saw the end, nor whether it wrote: it may go on as long as its thread does.
-    let end = successor
-        .and_then(|s| s.after)
-        .map_or(schedule.threads[thread.0 as usize].events, |after| after.count);
-    Turn {
-        beginning: Some((beginning, entry.place)),
-        over: Point {
-            thread,
-            count: end.max(event + 1),
-        },
-        reads: entry.access.reads() || !entry.access.writes(),
-        writes: entry.access.writes() || successor.is_none_or(|s| s.access.previous_wrote()),
-    }
-}
-
-fn require_story(cell: u64, story: &[Turn], out: &mut Vec<Requirement>) -> Result<(), Rejection> {
-    // Writing turns as the execution orders them, and what each story's turn reads from, as its rank among them.
-    let mut writers: Vec<usize> = (0..story.len()).filter(|&t| story[t].writes).collect();
-    writers.sort_by_key(|&t| story[t].beginning.map_or(0, |(_, place)| place + 1));
-    let mut rank = vec![None; story.len()];
-    for (position, writer) in writers.iter().enumerate() {
-        rank[*writer] = Some(position);
-    }
-    for pair in writers.windows(2) {
-        require_before(story[pair[0]].over, &story[pair[1]], Why::Writes { cell }, out);
-    }
-    let mut source: Option<usize> = None;
-    for (index, turn) in story.iter().enumerate() {
-        if turn.reads {
-            let expected = source.map(|writer| rank[writer].expect("a writer has a rank"));
-            if let Some(writer) = source {
-                require_before(story[writer].over, turn, Why::Flow { cell }, out);
-            }
-            let following = expected.map_or(0, |rank| rank + 1);
-            match (writers.get(following), turn.writes) {
-                (Some(&next), true) if next != index => {
-                    let ((thread, event), _) = turn.beginning.unwrap_or(((turn.over.thread, 0), 0));
-                    return Err(Rejection::OtherWriteBetween { cell, thread, event });
-                }
-                (Some(&next), false) => require_before(turn.over, &story[next], Why::Overwrite { cell }, out),
-                _ => {}
-            }
-        }
-        if turn.writes {
-            source = Some(index);
-        }
-    }
-    Ok(())
-}
-
-fn require_before(required: Point, turn: &Turn, why: Why, out: &mut Vec<Requirement>) {
-    // Nothing can be put before a turn that was there from the beginning; it has the first rank, and nobody asks.
-    if let Some(((thread, event), _)) = turn.beginning {
-        out.push(Requirement {
-            thread,
-            event,
-            required,
-            why,
+    fn require_story(
+        &self,
+        cell: u64,
+        story: &[Turn],
+        execution: &Execution,
+        out: &mut Vec<Requirement>,
+    ) -> Result<(), Rejection> {
+        // Writing turns as the execution orders them, and what each story's turn reads from, as its rank among them.
+        let mut writers: Vec<u32> = (0..story.len() as u32).filter(|&t| story[t as usize].writes).collect();
+        writers.sort_by_key(|&turn| {
+            let entry = story[turn as usize].entry.map(|entry| self.entries[entry as usize]);
+            entry.map(|entry| execution.place[entry.thread as usize][entry.gate as usize])
         });
+        let mut rank = vec![0; story.len()];
+        for (position, writer) in writers.iter().enumerate() {
+            rank[*writer as usize] = position;
+        }
+        let turn = |index: u32| &story[index as usize];
+        for pair in writers.windows(2) {
+            self.require_before(turn(pair[0]).over, turn(pair[1]), Because::Writes, out);
+        }
+        let mut source: Option<usize> = None;
+        for (index, turn) in story.iter().enumerate() {
+            if turn.reads {
+                if let Some(writer) = source {
+                    self.require_before(story[writer].over, turn, Because::Flow, out);
+                }
+                let following = source.map_or(0, |writer| rank[writer] + 1);
+                match (writers.get(following), turn.writes) {
+                    (Some(&next), true) if next as usize != index => {
+                        let event = turn.entry.map_or(0, |entry| self.entries[entry as usize].event);
+                        let thread = turn.over.thread;
+                        return Err(Rejection::OtherWriteBetween { cell, thread, event });
+                    }
+                    (Some(&next), false) => {
+                        self.require_before(turn.over, &story[next as usize], Because::Overwrite, out);
+                    }
+                    _ => {}
+                }
+            }
+            if turn.writes {
+                source = Some(index);
+            }
+        }
+        Ok(())
     }
+
+    fn require_before(&self, required: Point, turn: &Turn, because: Because, out: &mut Vec<Requirement>) {
+        // Nothing can be put before a turn that was there from the beginning; it has the first rank, and nobody asks.
+        if let Some(entry) = turn.entry {
+            let Entry { thread, gate, .. } = self.entries[entry as usize];
+            out.push(Requirement::new(thread, gate, required, because));
+        }
+    }
+}
+
+/// For each entry, who took over from it, and whether it took over from another.
+fn successions(entries: &[Entry]) -> (Vec<Option<u32>>, Vec<bool>) {
+    let mut next = vec![None; entries.len()];
+    let mut follows = vec![false; entries.len()];
+    let naming = (0..)
+        .zip(entries)
+        .filter_map(|(index, entry)| Some((entry.after?, index)));
+    let mut naming: Vec<(Point, u32)> = naming.collect();
+    naming.sort_unstable();
+    // The turn that a point ends is the last of its thread that began before it. Both are in the same order.
+    let mut begun = 0;
+    for (after, index) in naming {
+        let is_begun = |entry: &Entry| (entry.thread, entry.event) < (after.thread.0, after.count);
+        while entries.get(begun).is_some_and(is_begun) {
+            begun += 1;
+        }
+        let Some(before) = begun.checked_sub(1).filter(|b| entries[*b].thread == after.thread.0) else {
+            continue;
+        };
+        // The earliest to follow a turn took over from it; whoever names it later found the cell anew.
+        if before != index as usize && next[before].is_none() {
+            next[before] = Some(index);
+            follows[index as usize] = true;
+        }
+    }
+    (next, follows)
 }

@@ -11,7 +11,8 @@
 //! 4. *Certainty* ([`certainty`]): each requirement holds in **every** execution that the gates allow, not only in the
 //!    one that was tried. Waits and program order generate all orders that the gates enforce; vector clocks follow them.
 //!
-//! Each step is linear in the length of logs and schedule (times the number of threads, for the clocks).
+//! Each step is linear in the length of logs and schedule (times the number of threads that run at once, for the clocks),
+//! but for sorting.
 #![forbid(unsafe_code)]
 
 mod cells;
@@ -27,9 +28,13 @@ pub use verdict::Why;
 
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Point;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
+use run_model::ThreadLog;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 /// Accepts `schedule` if every replay that obeys it reads what was read when `logs` were recorded.
@@ -57,12 +62,14 @@ fn check_shape(logs: &Logs, schedule: &Schedule) -> Result<(), Rejection> {
     if recorded != scheduled {
         return Err(Rejection::Threads { recorded, scheduled });
     }
+    // Looked for only if some thread is not replayed as far as it counted, and then once.
+    let (damaged, in_flight) = (OnceCell::new(), OnceCell::new());
     for (index, (log, planned)) in logs.threads.iter().zip(&schedule.threads).enumerate() {
         let thread = ThreadIndex(index as u32);
         let (recorded, scheduled) = (log.events, planned.events);
         let as_recorded = scheduled == recorded
-            || (scheduled < recorded && is_damaged(logs))
-            || (scheduled == recorded.saturating_add(1) && is_seen(logs, thread, scheduled));
+            || (scheduled < recorded && *damaged.get_or_init(|| is_damaged(logs)))
+            || (scheduled == recorded.saturating_add(1) && in_flight.get_or_init(|| seen_in_flight(logs))[index]);
         if !as_recorded {
             return Err(Rejection::Events {
                 thread,
@@ -70,16 +77,17 @@ fn check_shape(logs: &Logs, schedule: &Schedule) -> Result<(), Rejection> {
                 scheduled,
             });
         }
-        let records: Vec<&Record> = log.records.iter().filter(|r| r.event < scheduled).collect();
-        if records.len() != planned.gates.len() {
-            let (recorded, scheduled) = (records.len(), planned.gates.len());
+        let records = || log.records.iter().filter(|r| r.event < scheduled);
+        let recorded = records().count();
+        if recorded != planned.gates.len() {
             return Err(Rejection::Records {
                 thread,
                 recorded,
-                scheduled,
+                scheduled: planned.gates.len(),
             });
         }
-        if let Some(gate) = (0..records.len()).find(|&i| !same(records[i], &planned.gates[i].record)) {
+        let mut pairs = records().zip(&planned.gates);
+        if let Some(gate) = pairs.position(|(record, gate)| !same(record, &gate.record)) {
             return Err(Rejection::Record { thread, gate });
         }
         for gate in &planned.gates {
@@ -92,7 +100,7 @@ fn check_shape(logs: &Logs, schedule: &Schedule) -> Result<(), Rejection> {
                     return Err(Rejection::Wait {
                         thread,
                         event: gate.record.event,
-                        wait: *wait,
+                        wait,
                     });
                 }
             }
@@ -101,7 +109,7 @@ fn check_shape(logs: &Logs, schedule: &Schedule) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Sources are for the solver; a schedule that was written to a file has lost them.
+/// Sources are for the solver; a schedule has none.
 fn same(one: &Record, other: &Record) -> bool {
     let told_apart = |r: &Record| (r.event, r.kind, r.op, r.access, r.object, r.site, r.value);
     told_apart(one) == told_apart(other)
@@ -110,35 +118,54 @@ fn same(one: &Record, other: &Record) -> bool {
 /// May a schedule for these logs leave out their ends? Only if something is missing from them.
 fn is_damaged(logs: &Logs) -> bool {
     let unreachable = |record: &Record| {
-        let lost = |source: &run_model::Point| {
+        let lost = |source: Point| {
             let log = logs.threads.get(source.thread.0 as usize);
             source.count > 0 && log.is_none_or(|log| source.count > log.events.saturating_add(1))
         };
         record.sources.iter().any(lost)
     };
-    let beyond = |log: &run_model::ThreadLog| log.records.last().is_some_and(|record| record.event > log.events);
+    let beyond = |log: &ThreadLog| log.records.last().is_some_and(|record| record.event > log.events);
     logs.threads
         .iter()
         .any(|log| log.torn || beyond(log) || log.records.iter().any(unreachable))
 }
 
-/// Did somebody see this thread complete `count` events?
-fn is_seen(logs: &Logs, thread: ThreadIndex, count: u64) -> bool {
-    let created = |r: &&Record| matches!(r.kind, Kind::Share | Kind::Exit) && r.event.checked_add(1) == Some(count);
-    let own = &logs.threads[thread.0 as usize].records;
-    let epochs: BTreeSet<i64> = own.iter().filter(created).map(|r| r.value).collect();
-    let sees = |record: &Record| match record.kind {
-        Kind::Seen => epochs.contains(&record.value),
-        Kind::Share | Kind::Exit => epochs.contains(&record.value.saturating_sub(1)),
-        _ => false,
-    };
-    let names = |record: &Record| record.sources.iter().any(|s| s.thread == thread && s.count == count);
-    let others = logs
-        .threads
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != thread.0 as usize);
-    others
-        .flat_map(|(_, log)| &log.records)
-        .any(|record| sees(record) || names(record))
+/// For each thread, did another see it complete one event more than it counted?
+fn seen_in_flight(logs: &Logs) -> Vec<bool> {
+    let mut seen = vec![false; logs.threads.len()];
+    // The epochs that were created by such events, and by whom.
+    let mut epochs: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
+    for (thread, log) in logs.threads.iter().enumerate() {
+        let creates = |r: &&Record| matches!(r.kind, Kind::Share | Kind::Exit) && r.event == log.events;
+        for record in log
+            .records
+            .iter()
+            .rev()
+            .take_while(|r| r.event >= log.events)
+            .filter(creates)
+        {
+            epochs.entry(record.value).or_default().insert(thread);
+        }
+    }
+    for (user, log) in logs.threads.iter().enumerate() {
+        for record in &log.records {
+            for source in &record.sources {
+                let thread = source.thread.0 as usize;
+                let is_one_more = |log: &ThreadLog| log.events.checked_add(1) == Some(source.count);
+                if thread != user && logs.threads.get(thread).is_some_and(is_one_more) {
+                    seen[thread] = true;
+                }
+            }
+            let epoch = match record.kind {
+                Kind::Seen => Some(record.value),
+                Kind::Share | Kind::Exit => Some(record.value.saturating_sub(1)),
+                _ => None,
+            };
+            let creators = epoch.and_then(|epoch| epochs.get(&epoch)).into_iter().flatten();
+            creators
+                .filter(|creator| **creator != user)
+                .for_each(|creator| seen[*creator] = true);
+        }
+    }
+    seen
 }

@@ -5,6 +5,7 @@ use run_model::Kind;
 use run_model::Logs;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
@@ -33,7 +34,7 @@ fn run(event: u64, access: u8, source: Point) -> Record {
         kind: Kind::Run,
         object: X,
         access: Access(access),
-        sources: vec![source],
+        sources: Points::one(source),
         ..Record::default()
     }
 }
@@ -43,7 +44,7 @@ fn sync(event: u64, sources: &[Point]) -> Record {
         event,
         kind: Kind::Sync,
         op: Op::MutexLock,
-        sources: sources.to_vec(),
+        sources: sources.into(),
         ..Record::default()
     }
 }
@@ -64,7 +65,10 @@ fn case(threads: Vec<Thread>) -> (Logs, Schedule) {
         });
         let gates = gates
             .into_iter()
-            .map(|(record, waits)| Gate { record, waits })
+            .map(|(record, waits)| Gate {
+                record,
+                waits: waits.into(),
+            })
             .collect();
         schedule.threads.push(ThreadSchedule { gates, events });
     }

@@ -9,6 +9,7 @@ use run_model::Kind;
 use run_model::MAX_SOURCES;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::SiteId;
 use run_model::ThreadIndex;
@@ -160,7 +161,7 @@ impl Recorder {
                 kind: Kind::Sync,
                 op,
                 object,
-                sources: vec![point],
+                sources: Points::one(point),
                 ..Record::default()
             };
             self.log(me, record);
@@ -203,12 +204,12 @@ impl Recorder {
     }
 
     pub(crate) fn exit(&mut self, me: usize) {
-        self.create_epoch(me, Kind::Exit, 0, vec![]);
+        self.create_epoch(me, Kind::Exit, 0, Points::NONE);
         self.threads[me].running = false;
     }
 
     pub(crate) fn join(&mut self, me: usize, child: u32) {
-        let sources = vec![self.point(child as usize)];
+        let sources = Points::one(self.point(child as usize));
         let (kind, op) = (Kind::Sync, Op::Join);
         self.log(
             me,
@@ -289,17 +290,17 @@ impl Recorder {
                 // Its owner has not used it since: no need to wait for what it is doing now.
                 let thread = ThreadIndex(owner as u32);
                 let count = self.threads[owner].ends[generation];
-                self.take(me, chunk, vec![Point { thread, count }]);
+                self.take(me, chunk, Points::one(Point { thread, count }));
                 self.own(me, chunk);
             }
             Word::Exclusive(owner, _) => {
                 if self.has_moved_too_often(chunk) {
                     self.finish_split(chunk, Some(self.point(owner)));
                 } else if reach == Reach::Reads {
-                    let epoch = self.create_epoch(me, Kind::Share, chunk, vec![self.point(owner)]);
+                    let epoch = self.create_epoch(me, Kind::Share, chunk, Points::one(self.point(owner)));
                     self.words.insert(chunk, Word::Shared(epoch));
                 } else {
-                    self.take(me, chunk, vec![self.point(owner)]);
+                    self.take(me, chunk, Points::one(self.point(owner)));
                     self.own(me, chunk);
                 }
             }
@@ -323,9 +324,9 @@ impl Recorder {
     fn merge(&mut self, me: usize, chunk: u64, reach: Reach) {
         let cells = (chunk..chunk + CHUNK_BYTES).step_by(CELL_BYTES as usize);
         let users = cells.filter_map(|cell| self.users.get(&cell).map(|user| user.point));
-        let sources: Vec<Point> = users.filter(|user| user.thread.0 as usize != me).collect();
+        let sources: Points = users.filter(|user| user.thread.0 as usize != me).collect();
         let page = chunk / HIDING_PAGE_BYTES;
-        if !self.hiding.contains(&page) || sources.iter().any(|user| !self.knows(me, *user)) {
+        if !self.hiding.contains(&page) || sources.iter().any(|user| !self.knows(me, user)) {
             let (kind, value) = (Kind::Take, 1);
             self.log(
                 me,
@@ -340,7 +341,7 @@ impl Recorder {
             self.hiding.insert(page);
         }
         if reach == Reach::Reads {
-            let epoch = self.create_epoch(me, Kind::Share, chunk, vec![]);
+            let epoch = self.create_epoch(me, Kind::Share, chunk, Points::NONE);
             self.words.insert(chunk, Word::Shared(epoch));
         } else {
             self.own(me, chunk);
@@ -389,8 +390,8 @@ impl Recorder {
         *moves > self.tuning.moves_before_split
     }
 
-    fn take(&mut self, me: usize, chunk: u64, sources: Vec<Point>) {
-        if !sources.iter().all(|source| self.knows(me, *source)) {
+    fn take(&mut self, me: usize, chunk: u64, sources: Points) {
+        if !sources.iter().all(|source| self.knows(me, source)) {
             self.log(
                 me,
                 Record {
@@ -408,7 +409,7 @@ impl Recorder {
         let readers = others.filter(|other| self.threads[*other].seen >= epoch);
         let sources: Vec<Point> = readers.map(|reader| self.point(reader)).collect();
         for part in sources.chunks(MAX_SOURCES) {
-            self.take(me, chunk, part.to_vec());
+            self.take(me, chunk, part.into());
         }
         // Orders this event after all threads that have ended, and after the creator of the epoch.
         self.see_epochs(me);
@@ -428,7 +429,7 @@ impl Recorder {
         }
     }
 
-    fn create_epoch(&mut self, me: usize, kind: Kind, object: u64, sources: Vec<Point>) -> i64 {
+    fn create_epoch(&mut self, me: usize, kind: Kind, object: u64, sources: Points) -> i64 {
         self.epoch += 1;
         self.log(
             me,
@@ -472,7 +473,7 @@ impl Recorder {
     fn log_run(&mut self, me: usize, cell: u64, flags: u8, user: User, hides: bool) {
         let wrote = if user.wrote { Access::PREVIOUS_WROTE } else { 0 };
         let hidden = if hides { Access::AFTER_HIDDEN } else { 0 };
-        let (access, sources) = (Access(flags | wrote | hidden), vec![user.point]);
+        let (access, sources) = (Access(flags | wrote | hidden), Points::one(user.point));
         self.log(
             me,
             Record {

@@ -129,7 +129,7 @@ impl<'a> Replay<'a> {
         let mut gates = planned.gates[first..]
             .iter()
             .take_while(|gate| gate.record.event == event);
-        let is_reached = |wait: &run_model::Point| state.counts[wait.thread.0 as usize] >= wait.count;
+        let is_reached = |wait: run_model::Point| state.counts[wait.thread.0 as usize] >= wait.count;
         // Not even created: the schedule has to say so, but the machine cannot run what does not exist.
         event < planned.events && !state.ended[thread] && gates.all(|gate| gate.waits.iter().all(is_reached))
     }

@@ -2,7 +2,9 @@
 use constraint_solver::Hints;
 use constraint_solver::solve;
 use proptest::prelude::*;
+use run_model::Point;
 use run_model::Schedule;
+use run_model::ThreadIndex;
 use schedule_checker::check;
 use simulated_machine::Fault;
 use simulated_machine::Program;
@@ -45,6 +47,13 @@ fn replay(program: &Program, recording: &Recording, seed: u64) {
             assert_eq!(deviation, Ok(()), "{hints:?}, replay {number}");
         }
     }
+}
+
+fn change_waits(schedule: &mut Schedule, thread: usize, gate: usize, change: impl Fn(&mut Vec<Point>)) {
+    let place = &mut schedule.threads[thread].gates[gate].waits;
+    let mut waits = place.iter().collect();
+    change(&mut waits);
+    *place = waits.into();
 }
 
 proptest! {
@@ -118,10 +127,10 @@ proptest! {
         for _ in 0..places.len().min(12) {
             let (thread, gate, wait) = places[random.below(places.len() as u64) as usize];
             let mut missing = schedule.clone();
-            missing.threads[thread].gates[gate].waits.remove(wait);
+            change_waits(&mut missing, thread, gate, |waits| _ = waits.remove(wait));
             prop_assert!(check(&logs, &missing).is_err(), "without wait {} of gate {} of thread {}", wait, gate, thread);
             let mut early = schedule.clone();
-            early.threads[thread].gates[gate].waits[wait].count -= 1;
+            change_waits(&mut early, thread, gate, |waits| waits[wait].count -= 1);
             prop_assert!(check(&logs, &early).is_err(), "wait {} of gate {} of thread {} one less", wait, gate, thread);
         }
     }
@@ -142,10 +151,11 @@ proptest! {
                 2 => records[index].access.0 ^= 1 << random.below(3),
                 3 => logs.threads[thread].events = random.below(30),
                 _ => {
-                    for source in &mut records[index].sources {
-                        source.count = (source.count + random.below(5)).saturating_sub(2);
-                        source.thread.0 = (source.thread.0 + random.below(2) as u32) % 6;
-                    }
+                    let changed = records[index].sources.iter().map(|source| Point {
+                        count: (source.count + random.below(5)).saturating_sub(2),
+                        thread: ThreadIndex((source.thread.0 + random.below(2) as u32) % 6),
+                    });
+                    records[index].sources = changed.collect();
                 }
             }
             if logs.threads.iter().any(|t| t.records.is_empty()) {

@@ -10,6 +10,7 @@ use crate::arguments::ExplainArguments;
 use crate::output::print;
 use crate::output::print_json;
 use crate::output::say;
+use crate::progress::ProgressLine;
 use crate::record::spelling;
 use crate::replay::print_divergence;
 use run_store::Store;
@@ -21,7 +22,7 @@ pub fn explain(arguments: &ExplainArguments) -> Ended {
     let run = store.open(arguments.run.as_deref())?;
     let run_name = spelling(&run, &store);
     // Whatever is wrong now is wrong with the run or with what it needs, not with the command line.
-    let explained = replayer::explain(run, &run_name).map_err(|error| Failure {
+    let explained = replayer::explain(run, &run_name, &ProgressLine::new()).map_err(|error| Failure {
         sentence: error.to_string(),
         status: 3,
     })?;

@@ -7,6 +7,7 @@ use run_model::Kind;
 use run_model::MAX_SOURCES;
 use run_model::Op;
 use run_model::Point;
+use run_model::Points;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::SiteId;
@@ -54,7 +55,7 @@ pub fn record() -> impl Strategy<Value = Record> {
                 object,
                 site: SiteId(site),
                 value: if any_value { value } else { value % 100 },
-                sources,
+                sources: sources.into(),
             },
         )
 }
@@ -89,7 +90,7 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
 
 fn gate_of(thread: usize, mut record: Record, waits: Vec<(u32, u64)>, events: &[u64]) -> Gate {
     record.event = record.event.min(events[thread]);
-    record.sources.clear();
+    record.sources = Points::NONE;
     let waits = waits.into_iter().map(|(other, count)| {
         let other = other as usize % events.len();
         Point {

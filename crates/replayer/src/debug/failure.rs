@@ -118,7 +118,7 @@ fn line(loaded: &LoadedRun, thread: u32, record: &Record) -> Line {
     let mut text = format!("T{thread} event {}: {}", record.event, step(loaded, record));
     for (index, source) in record.sources.iter().enumerate() {
         text.push_str(if index == 0 { "; after " } else { " and " });
-        text.push_str(&whose(loaded, *source, record));
+        text.push_str(&whose(loaded, source, record));
     }
     Line {
         event: record.event,

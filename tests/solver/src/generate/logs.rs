@@ -348,7 +348,7 @@ fn record(kind: Kind, object: u64, value: i64, sources: Vec<Point>) -> Record {
         kind,
         object,
         value,
-        sources,
+        sources: sources.into(),
         ..Record::default()
     }
 }
