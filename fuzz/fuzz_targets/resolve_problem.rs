@@ -4,6 +4,7 @@
 
 use constraint_solver::Hints;
 use constraint_solver::problem::Choice;
+use constraint_solver::problem::Clause;
 use constraint_solver::problem::Edge;
 use constraint_solver::problem::Interval;
 use constraint_solver::problem::Node;
@@ -59,8 +60,23 @@ fn decisions(problem: &Problem) -> Vec<Vec<Vec<Edge>>> {
             }
         }
     }
-    decisions.extend(problem.choices.iter().map(|choice| choice.alternatives.clone()));
+    for (choice, Choice { alternatives }) in problem.choices.iter().enumerate() {
+        let of = |clause: &&Clause, alternative: usize| {
+            (clause.choice, clause.alternative) == (choice as u32, alternative as u32)
+        };
+        let expanded = alternatives.iter().enumerate().flat_map(|(alternative, edges)| {
+            let clauses = problem.clauses.iter().filter(|clause| of(clause, alternative));
+            clauses.fold(vec![edges.clone()], |ways, clause| with_one_of(&ways, &clause.one_of))
+        });
+        decisions.push(expanded.collect());
+    }
     decisions
+}
+
+/// Each way with each of the edges.
+fn with_one_of(ways: &[Vec<Edge>], one_of: &[Edge]) -> Vec<Vec<Edge>> {
+    let longer = |way: &Vec<Edge>, edge: &Edge| way.iter().chain([edge]).copied().collect();
+    ways.iter().flat_map(|way| one_of.iter().map(|edge| longer(way, edge)).collect::<Vec<_>>()).collect()
 }
 
 fn try_all(order: &Order, decisions: &[Vec<Vec<Edge>>]) -> bool {
@@ -162,6 +178,13 @@ impl Bytes<'_> {
             for _ in 0..self.below(4) {
                 let edges = 1 + self.below(3);
                 choice.alternatives.push((0..edges).map(|_| self.edge(&chains)).collect());
+            }
+            for alternative in 0..choice.alternatives.len() {
+                for _ in 0..self.below(6).saturating_sub(3) {
+                    let one_of = (0..self.below(4)).map(|_| self.edge(&chains)).collect();
+                    let choice = problem.choices.len() as u32;
+                    problem.clauses.push(Clause { choice, alternative: alternative as u32, one_of });
+                }
             }
             problem.choices.push(choice);
         }

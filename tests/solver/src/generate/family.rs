@@ -10,9 +10,11 @@ use super::execution::Merging;
 use super::execution::Mix;
 use super::execution::end_with;
 use super::linkage;
+use super::linkage::Others;
 use super::nested::nested;
 use super::satisfiability::three_sat;
 use constraint_solver::problem::Choice;
+use constraint_solver::problem::Clause;
 use constraint_solver::problem::Interval;
 use constraint_solver::problem::Problem;
 
@@ -43,8 +45,10 @@ pub enum Family {
     NestedTied,
     /// STRIDE's choices.
     BoundedLinkage,
-    /// OREO's choices.
+    /// OREO's choices, with clauses.
     VersionConflicts,
+    /// The same without clauses, and so with more alternatives.
+    VersionConflictsExpanded,
     /// 3-SAT with a solution.
     Planted3Sat,
     /// 3-SAT where half of the instances have one.
@@ -55,7 +59,7 @@ pub enum Family {
     Hopeless,
 }
 
-pub const FAMILIES: [Family; 17] = [
+pub const FAMILIES: [Family; 18] = [
     Family::Mixed,
     Family::EquationOne,
     Family::EquationOneMerged,
@@ -69,6 +73,7 @@ pub const FAMILIES: [Family; 17] = [
     Family::NestedTied,
     Family::BoundedLinkage,
     Family::VersionConflicts,
+    Family::VersionConflictsExpanded,
     Family::Planted3Sat,
     Family::Random3Sat,
     Family::Arbitrary,
@@ -100,6 +105,7 @@ impl Family {
     pub fn instance(self, size: usize, seed: u64, misleading: bool) -> Problem {
         let tag = match self {
             Family::EquationOneMerged => Family::EquationOne,
+            Family::VersionConflictsExpanded => Family::VersionConflicts,
             family => family,
         };
         let random = &mut Random::new(seed ^ (tag as u64) << 56);
@@ -136,9 +142,13 @@ impl Family {
                 let execution = execute(random, 8, 20, mix(1, 1, 0), 0);
                 linkage::bounded_linkage(random, &execution, 3)
             }
-            Family::VersionConflicts => {
+            Family::VersionConflicts | Family::VersionConflictsExpanded => {
                 let execution = execute(random, 8, 20, mix(1, 1, 0), 0);
-                linkage::version_conflicts(random, &execution, 3)
+                let others = match self {
+                    Family::VersionConflicts => Others::Clauses,
+                    _ => Others::Alternatives,
+                };
+                linkage::version_conflicts(random, &execution, 3, others)
             }
             Family::Planted3Sat => three_sat(random, (size as u64 / 4).max(3), size as u64, true),
             Family::Random3Sat => three_sat(random, (size as u64 * 100 / 426).max(3), size as u64, false),
@@ -203,6 +213,19 @@ fn arbitrary(random: &mut Random, size: usize) -> Problem {
             let nodes = (0..2 * count).filter_map(|_| any_node(&problem, random));
             let nodes: Vec<_> = nodes.collect();
             alternatives.push(nodes.chunks_exact(2).map(|pair| edge(pair[0], pair[1])).collect());
+        }
+        for alternative in 0..alternatives.len() {
+            if random.once_in(3) {
+                let one_of = (0..random.below(4)).filter_map(|_| {
+                    let (before, after) = (any_node(&problem, random)?, any_node(&problem, random)?);
+                    Some(edge(before, after))
+                });
+                problem.clauses.push(Clause {
+                    choice: problem.choices.len() as u32,
+                    alternative: alternative as u32,
+                    one_of: one_of.collect(),
+                });
+            }
         }
         problem.choices.push(Choice { alternatives });
     }
