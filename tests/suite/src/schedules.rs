@@ -192,13 +192,11 @@ fn unsolvable(sandbox: &Sandbox, guest: &Guest) -> Checked {
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    let site = records
-        .iter()
-        .find(|r| r["thread"] == 1 && !r["place"].is_null())
-        .and_then(|r| r["site"].as_u64());
-    let Some(site) = site else {
-        return failed(dump.told("no record has a place"));
+    let placed = records.iter().find(|r| r["thread"] == 1 && !r["place"].is_null());
+    let Some((site, line)) = placed.and_then(|r| Some((r["site"].as_u64()?, r["place"]["line"].as_u64()?))) else {
+        return failed(dump.told("no record of thread 1 has a place"));
     };
+    let line = format!(":{line}:");
     for (thread, other) in [(1, 2), (2, 1)] {
         let number = records.iter().filter(|r| r["thread"].as_u64() == Some(thread)).count();
         let log = run.directory.join(format!("thread-{thread}.log"));
@@ -209,13 +207,13 @@ fn unsolvable(sandbox: &Sandbox, guest: &Guest) -> Checked {
         fs::write(&log, forged(thread as u32, other, site, number))?;
     }
     for command in ["solve", "replay", "explain"] {
-        let line = sandbox.refrain([command, "./run"]).within(LIMIT);
-        let ended = sandbox.run(&line)?.expect_refusal(&[
+        let command = sandbox.refrain([command, "./run"]).within(LIMIT);
+        let ended = sandbox.run(&command)?.expect_refusal(&[
             "no schedule explains the logs",
             "each of these would have to come before the next",
             "T1 event 1: mutex lock",
             "T2 event 1: mutex lock",
-            "canary.c:",
+            &line,
             "after T2@6",
             "after T1@6",
             "in the same thread",
