@@ -8,7 +8,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 /// For a record: itself, its gate, and what it takes to find out what that waits for.
-const BYTES_PER_RECORD: u64 = 300;
+const BYTES_PER_RECORD: u64 = 280;
 /// For each source of a record but the first, beside itself.
 const BYTES_PER_MORE_SOURCE: u64 = 64;
 const BYTES_PER_THREAD: u64 = 4096;
