@@ -8,7 +8,8 @@
 //! range  u64 address | u64 bytes | the bytes, padded to a multiple of 8
 //! ```
 //!
-//! A clock that was read in the usual way ([`Clock`]) has a short form of two words; its first bit is 1.
+//! The commonest entries have short forms of one to three words: a clock that was read in the usual way ([`Clock`]), and a call
+//! of small numbers ([`Short`]). Their first bit is 1.
 //!
 //! NOTE [Desk]
 //!
@@ -23,11 +24,22 @@
 //!
 //! Both numbers are in the header. `shelved` grows when the bytes are on the shelf and before the desk is used again;
 //! `length` grows when an entry is whole. Whenever the process is killed, they describe whole entries.
+mod short;
+
+pub use short::Before;
+pub use short::Clock;
+pub use short::ClockNumber;
+pub use short::Short;
+pub use short::ShortHash;
+pub use short::WORDS_IN_ORDER;
+
 use run_model::ThreadIndex;
+use short::Changed;
+use short::Form;
 
 /// "RFRNINP\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNINP\x01");
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const HEADER_BYTES: usize = 64;
 /// Where the header keeps the length of the stream: 8-aligned, so that one store publishes it.
 pub const LENGTH_OFFSET: usize = 16;
@@ -170,82 +182,6 @@ fn hash_blocks(state: u64, blocks: &[[u8; 8 * LANES]]) -> u64 {
     lanes.into_iter().fold(state, mix)
 }
 
-/// A clock that was read without an error, shortly after the entry before: most entries of many programs are no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
-    pub number: ClockNumber,
-    /// How many events the thread had since the entry before: up to 15.
-    pub events: u64,
-    /// Where the time was stored.
-    pub address: u64,
-    pub seconds: u64,
-    /// Nano- or microseconds, as the call has it.
-    pub fraction: u64,
-}
-
-/// The calls that have a short form. They store two words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClockNumber {
-    ClockGettime = 228,
-    Gettimeofday = 96,
-}
-
-impl Clock {
-    pub const BYTES: usize = 16;
-    const ADDRESS_BITS: u32 = 48;
-    const FRACTION_BITS: u32 = 30;
-
-    /// The short form, if it can have one: 1 bit, bit for the number, 0, 0, 4 bits events, 8 bits sum, 48 bits address;
-    /// 34 bits seconds, 30 bits fraction.
-    #[inline]
-    pub fn encode(&self) -> Option<[u64; 2]> {
-        let fits = self.events < 16
-            && self.address >> Clock::ADDRESS_BITS == 0
-            && self.fraction >> Clock::FRACTION_BITS == 0
-            && self.seconds >> (64 - Clock::FRACTION_BITS) == 0;
-        if !fits {
-            return None;
-        }
-        let is_other = (self.number == ClockNumber::Gettimeofday) as u64;
-        let first = 1 << 63 | is_other << 62 | self.events << 56 | self.address;
-        let second = self.seconds << Clock::FRACTION_BITS | self.fraction;
-        Some([first | sum(first, second) << Clock::ADDRESS_BITS, second])
-    }
-
-    /// Nothing: some bit is not as it was written.
-    fn decode(first: u64, second: u64) -> Option<Clock> {
-        let without_sum = first & !(0xff << Clock::ADDRESS_BITS);
-        let is_whole = first == without_sum | sum(without_sum, second) << Clock::ADDRESS_BITS && first >> 60 & 3 == 0;
-        is_whole.then_some(Clock {
-            number: match first >> 62 & 1 {
-                0 => ClockNumber::ClockGettime,
-                _ => ClockNumber::Gettimeofday,
-            },
-            events: first >> 56 & 15,
-            address: first & ((1 << Clock::ADDRESS_BITS) - 1),
-            seconds: second >> Clock::FRACTION_BITS,
-            fraction: second & ((1 << Clock::FRACTION_BITS) - 1),
-        })
-    }
-
-    /// What the call stored.
-    fn stored(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.seconds.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.fraction.to_le_bytes());
-        bytes
-    }
-}
-
-/// Eight bits that change whenever one bit of two words does, and usually when more do.
-#[inline]
-fn sum(first: u64, second: u64) -> u64 {
-    let mut sum = first ^ second.rotate_left(3);
-    sum ^= sum >> 32;
-    sum ^= sum >> 16;
-    (sum ^ sum >> 8) & 0xff
-}
-
 /// Why a file of inputs cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -301,7 +237,7 @@ impl core::fmt::Display for Damage {
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    event: u64,
+    before: Before,
 }
 
 /// One call, as read.
@@ -309,8 +245,15 @@ pub struct Reader<'a> {
 pub struct Call<'a> {
     pub entry: Entry,
     ranges: &'a [u8],
-    /// A clock's address, and what it stored.
-    clock: Option<(u64, [u8; 16])>,
+    /// The range of a short form.
+    only: Option<(u64, Stored<'a>)>,
+}
+
+/// What a call stored that has a short form.
+#[derive(Clone, Copy, Debug)]
+enum Stored<'a> {
+    Clock([u8; 16]),
+    Bytes(&'a [u8]),
 }
 
 /// Where the stream is in a file: see NOTE [Desk].
@@ -389,7 +332,7 @@ impl<'a> Reader<'a> {
         Reader {
             bytes: stream,
             at: 0,
-            event: 0,
+            before: Before::new(),
         }
     }
 
@@ -401,15 +344,13 @@ impl<'a> Reader<'a> {
         if rest.is_empty() {
             return Ok(None);
         }
-        if let Some(words) = rest.get(..Clock::BYTES)
-            && u64_at(words, 0) >> 63 == 1
+        if rest.len() >= 8
+            && let Some(form) = Form::of(u64_at(rest, 0))
         {
-            let clock = Clock::decode(u64_at(words, 0), u64_at(words, 8)).ok_or(Damage::Hash { offset })?;
-            self.at += Clock::BYTES;
-            return self.clock(&clock).ok_or(Damage::Event { offset }).map(Some);
+            return self.short(form, rest, offset).map(Some);
         }
         let entry = Entry::decode(rest.first_chunk().ok_or(torn)?);
-        if entry.event < self.event || entry.event >> 63 != 0 {
+        if entry.event < self.before.event || entry.event >> 63 != 0 {
             return Err(Damage::Event { offset });
         }
         let mut end = ENTRY_BYTES;
@@ -423,26 +364,73 @@ impl<'a> Reader<'a> {
             return Err(Damage::Hash { offset });
         }
         self.at += end;
-        self.event = entry.event;
+        self.before.event = entry.event;
+        if entry.time != 0 {
+            self.before.time = entry.time;
+        }
         Ok(Some(Call {
             entry,
             ranges: &rest[ENTRY_BYTES..end],
-            clock: None,
+            only: None,
         }))
     }
 
     /// The call that a short form stands for.
-    fn clock(&mut self, clock: &Clock) -> Option<Call<'a>> {
-        self.event = self.event.checked_add(clock.events)?;
-        Some(Call {
-            entry: Entry {
-                event: self.event,
-                number: clock.number as u32,
-                ranges: 1,
-                ..Entry::default()
-            },
+    fn short(&mut self, form: Form, rest: &'a [u8], offset: u64) -> Result<Call<'a>, Damage> {
+        let torn = Damage::Torn { offset };
+        let changed = |Changed| Damage::Hash { offset };
+        let word = |i: usize| rest.get(8 * i..8 * i + 8).map(|word| u64_at(word, 0)).ok_or(torn);
+        let first = word(0)?;
+        let (entry, only, end) = match form {
+            Form::Clock | Form::LaterClock => {
+                let second = (form == Form::Clock).then(|| word(1)).transpose()?;
+                let clock = Clock::decode(first, second, &mut self.before).map_err(changed)?;
+                let entry = Entry {
+                    event: clock.event,
+                    number: clock.number as u32,
+                    ranges: 1,
+                    ..Entry::default()
+                };
+                let end = if second.is_some() { 16 } else { 8 };
+                (entry, Some((clock.address, Stored::Clock(clock.stored()))), end)
+            }
+            Form::Call | Form::CallWithRange => {
+                let range = (form == Form::CallWithRange).then(|| word(2)).transpose()?;
+                let second = word(1)?;
+                let mut hash = ShortHash::new(short::without_hash(first), second);
+                let call = Short::decode(first, second, range, &mut self.before).map_err(changed)?;
+                let (mut only, mut end) = (None, Short::BYTES);
+                if let (Some(word), Some((address, bytes))) = (range, call.range) {
+                    let start = Short::BYTES_WITH_RANGE;
+                    end = start + bytes.next_multiple_of(8);
+                    let padded = rest.get(start..end).ok_or(torn)?;
+                    hash.word(word);
+                    hash.words(padded.as_chunks::<8>().0);
+                    only = Some((address, Stored::Bytes(&padded[..bytes])));
+                }
+                if hash.into(short::without_hash(first)) != first {
+                    return Err(Damage::Hash { offset });
+                }
+                let entry = Entry {
+                    event: call.event,
+                    number: call.number,
+                    check: call.check,
+                    result: call.result,
+                    time: call.time,
+                    ranges: only.is_some() as u32,
+                    hash: 0,
+                };
+                (entry, only, end)
+            }
+        };
+        if entry.event >> 63 != 0 {
+            return Err(Damage::Event { offset });
+        }
+        self.at += end;
+        Ok(Call {
+            entry,
             ranges: &[],
-            clock: Some((clock.address, clock.stored())),
+            only,
         })
     }
 }
@@ -457,8 +445,11 @@ impl<'a> Call<'a> {
             at = next;
             Some(range)
         });
-        let clock = self.clock.as_ref().map(|(address, stored)| (*address, &stored[..]));
-        clock.into_iter().chain(others)
+        let only = self.only.as_ref().map(|(address, stored)| match stored {
+            Stored::Clock(bytes) => (*address, &bytes[..]),
+            Stored::Bytes(bytes) => (*address, *bytes),
+        });
+        only.into_iter().chain(others)
     }
 }
 
@@ -616,50 +607,6 @@ mod tests {
         }
     }
 
-    proptest! {
-        #[test]
-        fn clocks_are_read(address in 0u64..1 << 48, seconds in 0u64..1 << 34, fraction in 0u64..1 << 30, bit in 0usize..128) {
-            let clock = |events, number| Clock { number, events, address, seconds, fraction };
-            let clocks = [clock(3, ClockNumber::ClockGettime), clock(0, ClockNumber::Gettimeofday)];
-            let words: Vec<u64> = clocks.iter().filter_map(Clock::encode).flatten().collect();
-            let mut stream: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let read = read(&file_of(1, &stream, 0), 1);
-            let stored = || vec![(address, [seconds.to_le_bytes(), fraction.to_le_bytes()].concat())];
-            prop_assert_eq!(read, Ok(vec![(3, 228, 0, stored()), (3, 96, 0, stored())]));
-            stream[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(Reader::new(&stream).next_call().is_err());
-        }
-    }
-
-    #[test]
-    fn what_is_too_large_for_the_short_form_has_none() {
-        let small = Clock {
-            number: ClockNumber::ClockGettime,
-            events: 15,
-            address: 1,
-            seconds: 1,
-            fraction: 1,
-        };
-        assert!(small.encode().is_some());
-        for large in [
-            Clock { events: 16, ..small },
-            Clock {
-                address: 1 << 48,
-                ..small
-            },
-            Clock {
-                seconds: 1 << 34,
-                ..small
-            },
-            Clock {
-                fraction: 1 << 30,
-                ..small
-            },
-        ] {
-            assert_eq!(large.encode(), None);
-        }
-    }
-
     #[test]
     fn a_changed_byte_inside_a_range_is_refused() {
         let mut file = write(0, &vec![(1, 0, 5, vec![(0x1000, b"hello".to_vec())])]);
@@ -682,5 +629,260 @@ mod tests {
         assert_eq!(last(vec![with_ranges.clone(), (4, 1, 5, vec![])]), Some((4, 5)));
         assert_eq!(last(vec![(2, 1, 5, vec![]), with_ranges]), None);
         assert_eq!(last(vec![]), None);
+    }
+
+    /// What a thread may do, as the runtime writes it: in the short form, if there is one.
+    #[derive(Clone, Debug)]
+    enum Done {
+        Clock(Clock),
+        Call(Short, Vec<u8>),
+    }
+
+    fn done() -> impl Strategy<Value = Vec<Done>> {
+        let number = prop_oneof![Just(ClockNumber::ClockGettime), Just(ClockNumber::Gettimeofday)];
+        let address = prop_oneof![0x7ffe_0000u64..0x7fff_0000, 0u64..1 << 50];
+        let seconds = prop_oneof![3u64..5, 0u64..1 << 35];
+        let clock =
+            (number, address.clone(), seconds, 0u64..1 << 31).prop_map(|(number, address, seconds, fraction)| {
+                Done::Clock(Clock {
+                    number,
+                    event: 0,
+                    address,
+                    seconds,
+                    fraction,
+                })
+            });
+        let bytes = prop_oneof![Just(0usize), 1usize..40, 100usize..300, 60_000usize..70_000];
+        let result = prop_oneof![-200i64..200, any::<i64>()];
+        let time = prop_oneof![Just(0u64), 1u64..1 << 30, 1u64..1 << 34];
+        let call = (0u32..600, any::<u32>(), result, time, address, bytes, any::<u8>());
+        let call = call.prop_map(|(number, check, result, time, address, bytes, seed)| {
+            let data: Vec<u8> = (0..bytes).map(|i| (i as u8).wrapping_mul(seed)).collect();
+            let range = (bytes > 0).then_some((address, bytes));
+            Done::Call(
+                Short {
+                    event: 0,
+                    number,
+                    check,
+                    result,
+                    time,
+                    range,
+                },
+                data,
+            )
+        });
+        let events = prop_oneof![0u64..16, 0u64..40];
+        proptest::collection::vec((events, prop_oneof![clock, call]), 1..12).prop_map(|all| {
+            let (mut event, mut time) = (0, 0);
+            let place = |(events, mut done)| {
+                event += events;
+                match &mut done {
+                    Done::Clock(clock) => clock.event = event,
+                    Done::Call(call, _) => {
+                        call.event = event;
+                        if call.time != 0 {
+                            time += call.time;
+                            call.time = time;
+                        }
+                    }
+                }
+                done
+            };
+            all.into_iter().map(place).collect()
+        })
+    }
+
+    /// The stream, and what is in it: those that have a short form.
+    fn write_short(all: &[Done]) -> (Vec<u8>, Vec<(Entry, Vec<(u64, Vec<u8>)>)>) {
+        let (mut before, mut stream, mut expected) = (Before::new(), Vec::new(), Vec::new());
+        for done in all {
+            match done {
+                Done::Clock(clock) => {
+                    let Some((first, second)) = clock.encode(&mut before) else {
+                        continue;
+                    };
+                    stream.extend(first.to_le_bytes());
+                    stream.extend(second.iter().flat_map(|word| word.to_le_bytes()));
+                    let entry = Entry {
+                        event: clock.event,
+                        number: clock.number as u32,
+                        ranges: 1,
+                        ..Entry::default()
+                    };
+                    expected.push((entry, vec![(clock.address, clock.stored().to_vec())]));
+                }
+                Done::Call(call, data) => {
+                    let Some([first, second, range]) = call.encode(&mut before) else {
+                        continue;
+                    };
+                    let mut padded = data.clone();
+                    padded.resize(data.len().next_multiple_of(8), 0);
+                    let mut hash = ShortHash::new(first, second);
+                    if call.range.is_some() {
+                        hash.word(range);
+                        hash.words(padded.as_chunks::<8>().0);
+                    }
+                    stream.extend(hash.into(first).to_le_bytes());
+                    stream.extend(second.to_le_bytes());
+                    if call.range.is_some() {
+                        stream.extend(range.to_le_bytes());
+                        stream.extend(padded);
+                    }
+                    let Short {
+                        event,
+                        number,
+                        check,
+                        result,
+                        time,
+                        range,
+                    } = *call;
+                    let ranges = range.is_some() as u32;
+                    let entry = Entry {
+                        event,
+                        number,
+                        check,
+                        result,
+                        time,
+                        ranges,
+                        hash: 0,
+                    };
+                    expected.push((entry, range.map(|range| (range.0, data.clone())).into_iter().collect()));
+                }
+            }
+        }
+        (stream, expected)
+    }
+
+    fn read_short(stream: &[u8]) -> Result<Vec<(Entry, Vec<(u64, Vec<u8>)>)>, Damage> {
+        let mut reader = Reader::new(stream);
+        let mut calls = Vec::new();
+        while let Some(call) = reader.next_call()? {
+            let ranges = call.ranges().map(|(address, bytes)| (address, bytes.to_vec()));
+            calls.push((call.entry, ranges.collect()));
+        }
+        Ok(calls)
+    }
+
+    proptest! {
+        #[test]
+        fn short_forms_are_read(done in done()) {
+            let (stream, expected) = write_short(&done);
+            prop_assert_eq!(read_short(&stream), Ok(expected));
+        }
+
+        #[test]
+        fn a_changed_bit_of_a_short_form_is_noticed(done in done(), at in any::<usize>(), bit in 0u8..8) {
+            let (mut stream, expected) = write_short(&done);
+            if !stream.is_empty() {
+                let at = at % stream.len();
+                stream[at] ^= 1 << bit;
+                prop_assert_ne!(read_short(&stream), Ok(expected));
+            }
+        }
+
+        #[test]
+        fn a_cut_short_form_is_refused(done in done(), cut in any::<usize>()) {
+            let (stream, expected) = write_short(&done);
+            if !stream.is_empty() {
+                let read = read_short(&stream[..cut % stream.len()]);
+                prop_assert!(read.is_err() || read.is_ok_and(|calls| calls.len() < expected.len()));
+            }
+        }
+
+        #[test]
+        fn nonsense_in_short_forms_is_refused_in_peace(words in proptest::collection::vec(any::<u64>(), 0..40)) {
+            let stream: Vec<u8> = words.iter().flat_map(|word| (word | 1 << 63).to_le_bytes()).collect();
+            let _ = read_short(&stream);
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_short_form_has_none() {
+        let clock = Clock {
+            number: ClockNumber::ClockGettime,
+            event: 15,
+            address: 1,
+            seconds: 1,
+            fraction: 1,
+        };
+        assert!(clock.encode(&mut Before::new()).is_some());
+        for large in [
+            Clock { event: 16, ..clock },
+            Clock {
+                address: 1 << 48,
+                ..clock
+            },
+            Clock {
+                seconds: 1 << 34,
+                ..clock
+            },
+            Clock {
+                fraction: 1 << 30,
+                ..clock
+            },
+        ] {
+            assert_eq!(large.encode(&mut Before::new()), None);
+        }
+        let range = Some((1, Short::RANGE_BYTES_MAX));
+        let call = Short {
+            event: 15,
+            number: 511,
+            check: u32::MAX,
+            result: (1 << 22) - 1,
+            time: 1,
+            range,
+        };
+        assert!(call.encode(&mut Before::new()).is_some());
+        for large in [
+            Short { event: 16, ..call },
+            Short { number: 512, ..call },
+            Short {
+                result: 1 << 22,
+                ..call
+            },
+            Short {
+                result: -1 << 23,
+                ..call
+            },
+            Short { time: 1 << 32, ..call },
+            Short {
+                range: Some((1 << 48, 1)),
+                ..call
+            },
+            Short {
+                range: Some((1, Short::RANGE_BYTES_MAX + 1)),
+                ..call
+            },
+        ] {
+            assert_eq!(large.encode(&mut Before::new()), None);
+        }
+    }
+
+    #[test]
+    fn a_clock_of_the_same_second_needs_one_word() {
+        let mut before = Before::new();
+        let clock = Clock {
+            number: ClockNumber::Gettimeofday,
+            event: 1,
+            address: 0x7ffe_0010,
+            seconds: 9,
+            fraction: 5,
+        };
+        assert!(matches!(clock.encode(&mut before), Some((_, Some(_)))));
+        let later = Clock {
+            event: 2,
+            address: 0x7ffe_0000,
+            fraction: 1_000_000,
+            ..clock
+        };
+        assert!(matches!(later.encode(&mut before), Some((_, None))));
+        let earlier = Clock { fraction: 4, ..later };
+        assert!(matches!(earlier.encode(&mut before), Some((_, Some(_)))));
+        let next_second = Clock {
+            seconds: 10,
+            fraction: 6,
+            ..earlier
+        };
+        assert!(matches!(next_second.encode(&mut before), Some((_, Some(_)))));
     }
 }

@@ -5,6 +5,7 @@ mod entry;
 mod inputs;
 mod instructions;
 mod patch;
+mod quick;
 pub mod rights;
 pub mod signals;
 mod stream;
@@ -291,12 +292,12 @@ impl Local {
         let [seconds, fraction] = unsafe { (address as *const [u64; 2]).read_unaligned() };
         let clock = Clock {
             number,
-            events: 0,
+            event: self.event(),
             address: address as u64,
             seconds,
             fraction,
         };
-        let recorded = self.inputs.append_clock(self.event(), clock);
+        let recorded = self.inputs.append_clock(&clock);
         if recorded && !self.inside_event {
             self.complete();
         }
