@@ -31,7 +31,6 @@ pub use short::Clock;
 pub use short::ClockNumber;
 pub use short::Short;
 pub use short::ShortHash;
-pub use short::WORDS_IN_ORDER;
 
 use run_model::ThreadIndex;
 use short::Changed;
@@ -46,7 +45,7 @@ pub const LENGTH_OFFSET: usize = 16;
 /// Where it keeps how much of the stream is on the shelf: a multiple of pages, so that a replay can map desk behind shelf.
 pub const SHELVED_OFFSET: usize = 24;
 pub const DESK_AT: usize = 4096;
-pub const DESK_BYTES: usize = 1 << 16;
+pub const DESK_BYTES: usize = 1 << 17;
 pub const SHELF_AT: usize = DESK_AT + DESK_BYTES;
 pub const ENTRY_BYTES: usize = 40;
 pub const RANGE_BYTES: usize = 16;
@@ -112,12 +111,14 @@ pub fn encode_range(address: u64, bytes: u64) -> [u8; RANGE_BYTES] {
     out
 }
 
-/// A checksum of an entry against torn and flipped bytes: eight at a time, since there may be many, and in four lanes, since
-/// a processor can multiply several numbers at once but not one several times.
+/// A checksum of an entry against torn and flipped bytes, eight at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeHash(u64);
 
 const LANES: usize = 4;
+/// Words that are hashed one after the other. If there are more, it is in four lanes, since a processor can multiply several
+/// numbers at once but not one several times.
+pub const WORDS_IN_ORDER: usize = 16;
 const BEGINNING: u64 = 0x9ae1_6a3b_2f90_404f;
 
 #[inline]
@@ -149,20 +150,15 @@ impl RangeHash {
 
     #[inline]
     pub fn update(&mut self, address: u64, bytes: &[u8]) {
-        let mut state = mix(self.0 ^ address, bytes.len() as u64);
-        let (blocks, rest) = bytes.as_chunks::<{ 8 * LANES }>();
-        if !blocks.is_empty() {
-            state = hash_blocks(state, blocks);
-        }
-        let (words, rest) = rest.as_chunks::<8>();
-        for word in words {
-            state = mix(state, u64::from_le_bytes(*word));
-        }
+        let (words, rest) = bytes.as_chunks::<8>();
+        self.0 = mix_words(mix(self.0 ^ address, bytes.len() as u64), words);
         if !rest.is_empty() {
-            let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-            state = mix(state, last);
+            let last = match bytes.last_chunk::<8>() {
+                Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+                None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            };
+            self.0 = mix(self.0, last);
         }
-        self.0 = state;
     }
 
     #[inline]
@@ -171,15 +167,28 @@ impl RangeHash {
     }
 }
 
-fn hash_blocks(state: u64, blocks: &[[u8; 8 * LANES]]) -> u64 {
+#[inline]
+fn mix_words(state: u64, words: &[[u8; 8]]) -> u64 {
+    if words.len() > WORDS_IN_ORDER {
+        return mix_in_lanes(state, words);
+    }
+    words
+        .iter()
+        .fold(state, |state, word| mix(state, u64::from_le_bytes(*word)))
+}
+
+#[inline(never)]
+fn mix_in_lanes(state: u64, words: &[[u8; 8]]) -> u64 {
+    let (blocks, rest) = words.as_chunks::<LANES>();
     let mut lanes = [state, state ^ 1, state ^ 2, state ^ 3];
     for block in blocks {
-        let (words, _) = block.as_chunks::<8>();
-        for (lane, word) in lanes.iter_mut().zip(words) {
+        for (lane, word) in lanes.iter_mut().zip(block) {
             *lane = mix(*lane, u64::from_le_bytes(*word));
         }
     }
-    lanes.into_iter().fold(state, mix)
+    let state = lanes.into_iter().fold(state, mix);
+    rest.iter()
+        .fold(state, |state, word| mix(state, u64::from_le_bytes(*word)))
 }
 
 /// Why a file of inputs cannot be read.
@@ -698,11 +707,10 @@ mod tests {
         for done in all {
             match done {
                 Done::Clock(clock) => {
-                    let Some((first, second)) = clock.encode(&mut before) else {
+                    let Some((words, bytes)) = clock.encode(&mut before) else {
                         continue;
                     };
-                    stream.extend(first.to_le_bytes());
-                    stream.extend(second.iter().flat_map(|word| word.to_le_bytes()));
+                    stream.extend(words.map(u64::to_le_bytes).concat().iter().take(bytes));
                     let entry = Entry {
                         event: clock.event,
                         number: clock.number as u32,
@@ -868,21 +876,21 @@ mod tests {
             seconds: 9,
             fraction: 5,
         };
-        assert!(matches!(clock.encode(&mut before), Some((_, Some(_)))));
+        assert!(matches!(clock.encode(&mut before), Some((_, 16))));
         let later = Clock {
             event: 2,
             address: 0x7ffe_0000,
             fraction: 1_000_000,
             ..clock
         };
-        assert!(matches!(later.encode(&mut before), Some((_, None))));
+        assert!(matches!(later.encode(&mut before), Some((_, 8))));
         let earlier = Clock { fraction: 4, ..later };
-        assert!(matches!(earlier.encode(&mut before), Some((_, Some(_)))));
+        assert!(matches!(earlier.encode(&mut before), Some((_, 16))));
         let next_second = Clock {
             seconds: 10,
             fraction: 6,
             ..earlier
         };
-        assert!(matches!(next_second.encode(&mut before), Some((_, Some(_)))));
+        assert!(matches!(next_second.encode(&mut before), Some((_, 16))));
     }
 }

@@ -79,6 +79,12 @@ pub fn inputs_only() -> bool {
     SWITCHES.inputs_only.load(Relaxed)
 }
 
+/// May a call be recorded the quick way?
+#[inline]
+pub fn is_quick() -> bool {
+    SWITCHES.quick.load(Relaxed)
+}
+
 #[inline]
 pub fn is_stopped() -> bool {
     SWITCHES.stopped.load(Relaxed)
@@ -168,9 +174,13 @@ pub fn attach() -> Mode {
     SWITCHES.mode.store(header.mode, Relaxed);
     SWITCHES.sync.store(header.scope >= scope::SYNC, Relaxed);
     SWITCHES.inputs_only.store(header.scope < scope::SYNC, Relaxed);
-    let is_quick = header.mode == mode::RECORD && header.scope < scope::SYNC;
-    SWITCHES.quick.store(is_quick, Relaxed);
     mode()
+}
+
+/// System calls come to us from now on.
+pub fn observe_calls() {
+    let is_quick = mode() == Mode::Record && inputs_only();
+    SWITCHES.quick.store(is_quick, Relaxed);
 }
 
 /// Everything is in place: plain accesses are observed from now on, and the tool knows that we are here.

@@ -12,6 +12,7 @@
 //! has one. A later clock is of the second of the last one of the same number; its fraction is the difference to that one,
 //! and its address, in words, that to the last clock's.
 use super::mix;
+use super::mix_words;
 
 /// What follows from the entries before. Writer and reader have the same.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,9 +100,9 @@ const DISTANCE_BITS: u32 = 16;
 impl Clock {
     pub const BYTES_MAX: usize = 16;
 
-    /// The short form, if it can have one: the first word, and a second one unless it is a later clock.
+    /// The short form, if it can have one, and how many bytes of the two words it has: 8 for a later clock.
     #[inline]
-    pub fn encode(&self, before: &mut Before) -> Option<(u64, Option<u64>)> {
+    pub fn encode(&self, before: &mut Before) -> Option<([u64; 2], usize)> {
         let events = self.event.wrapping_sub(before.event);
         let which = (self.number == ClockNumber::Gettimeofday) as usize;
         let fits = events <= EVENTS_MAX
@@ -118,10 +119,10 @@ impl Clock {
         let words = if is_near && self.seconds == before.clocks[which].0 && later <= low(FRACTION_BITS) {
             let distance = (distance >> 3) as u64 & low(DISTANCE_BITS);
             let first = head | (Form::LaterClock as u64) << FORM_AT | distance << DISTANCE_AT | later;
-            (first | sum(first, 0) << SUM_AT, None)
+            ([first | sum(first, 0) << SUM_AT, 0], 8)
         } else {
             let (first, second) = (head | self.address, self.seconds << FRACTION_BITS | self.fraction);
-            (first | sum(first, second) << SUM_AT, Some(second))
+            ([first | sum(first, second) << SUM_AT, second], 16)
         };
         self.leave(before);
         Some(words)
@@ -289,9 +290,6 @@ impl Short {
 #[derive(Clone, Copy, Debug)]
 pub struct ShortHash(u64);
 
-/// Words of a range that are hashed one after the other. More are hashed in lanes.
-pub const WORDS_IN_ORDER: usize = 16;
-
 impl ShortHash {
     #[inline]
     pub fn new(first: u64, second: u64) -> ShortHash {
@@ -306,26 +304,7 @@ impl ShortHash {
     /// The padded bytes of a range.
     #[inline]
     pub fn words(&mut self, words: &[[u8; 8]]) {
-        if words.len() > WORDS_IN_ORDER {
-            return self.in_lanes(words);
-        }
-        for word in words {
-            self.word(u64::from_le_bytes(*word));
-        }
-    }
-
-    fn in_lanes(&mut self, words: &[[u8; 8]]) {
-        let (blocks, rest) = words.as_chunks::<{ super::LANES }>();
-        let mut lanes = [self.0, self.0 ^ 1, self.0 ^ 2, self.0 ^ 3];
-        for block in blocks {
-            for (lane, word) in lanes.iter_mut().zip(block) {
-                *lane = mix(*lane, u64::from_le_bytes(*word));
-            }
-        }
-        self.0 = lanes.into_iter().fold(self.0, mix);
-        for word in rest {
-            self.word(u64::from_le_bytes(*word));
-        }
+        self.0 = mix_words(self.0, words);
     }
 
     /// The first word, which has room for it, with the hash.

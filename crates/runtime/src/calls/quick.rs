@@ -10,6 +10,7 @@ use crate::calls::stamp;
 use crate::calls::table;
 use crate::calls::table::Size;
 use crate::calls::table::Treatment;
+use crate::control;
 use crate::local::Local;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::Release;
@@ -55,6 +56,8 @@ const fn quick(number: c_long) -> u8 {
         | libc::SYS_sendto
         | libc::SYS_sendmsg
         | libc::SYS_lseek
+        | libc::SYS_nanosleep
+        | libc::SYS_clock_nanosleep
         | libc::SYS_epoll_ctl => LOGGED | element(number),
         _ => 0,
     };
@@ -74,6 +77,15 @@ const fn element(number: c_long) -> u8 {
         },
         _ => panic!("writes several things"),
     }
+}
+
+/// The calling thread, if its calls can be recorded the quick way.
+#[inline]
+pub fn current() -> Option<&'static mut Local> {
+    if !control::is_quick() {
+        return None;
+    }
+    Local::current().filter(|local| !(local.calls_pass | local.inside_event | local.ends_unseen))
 }
 
 /// Called by `entry::enter` when it has made a call that is logged.

@@ -58,18 +58,13 @@ impl Stream {
         if self.used + Clock::BYTES_MAX > self.room {
             return false;
         }
-        let Some((first, second)) = clock.encode(&mut self.before) else {
+        let Some((words, bytes)) = clock.encode(&mut self.before) else {
             return false;
         };
-        let mut place = Place(self.desk() + self.used);
-        // SAFETY: there is room on the desk, whose entries are 8-aligned.
-        unsafe {
-            place.put_words(&[first]);
-            if let Some(second) = second {
-                place.put_words(&[second]);
-            }
-        }
-        self.advance_to(place);
+        let place = self.desk() + self.used;
+        // SAFETY: there is room on the desk, whose entries are 8-aligned. A word too much is overwritten.
+        unsafe { Place(place).put_words(&words) };
+        self.advance_to(Place(place + bytes));
         true
     }
 
