@@ -199,7 +199,10 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     }
     let is_replay = control::mode() == Mode::Replay;
     let result = match treatment {
-        Treatment::Yield if is_replay => 0,
+        Treatment::Yield if is_replay => {
+            local.real_calls += 1;
+            0
+        }
         Treatment::Real | Treatment::Yield | Treatment::End => {
             local.real_calls += 1;
             real(arguments)
