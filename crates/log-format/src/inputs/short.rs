@@ -319,3 +319,271 @@ impl ShortHash {
 pub(super) fn without_hash(first: u64) -> u64 {
     first & !low(HASH_BITS)
 }
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::inputs::Damage;
+    use crate::inputs::Entry;
+    use crate::inputs::Reader;
+    use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// A call and its ranges.
+    type Read = (Entry, Vec<(u64, Vec<u8>)>);
+
+    /// What a thread may do, as the runtime writes it: in the short form, if there is one.
+    #[derive(Clone, Debug)]
+    enum Done {
+        Clock(Clock),
+        Call(Short, Vec<u8>),
+    }
+
+    fn done() -> impl Strategy<Value = Vec<Done>> {
+        let number = prop_oneof![Just(ClockNumber::ClockGettime), Just(ClockNumber::Gettimeofday)];
+        let address = prop_oneof![0x7ffe_0000u64..0x7fff_0000, 0u64..1 << 50];
+        let seconds = prop_oneof![3u64..5, 0u64..1 << 35];
+        let clock =
+            (number, address.clone(), seconds, 0u64..1 << 31).prop_map(|(number, address, seconds, fraction)| {
+                Done::Clock(Clock {
+                    number,
+                    event: 0,
+                    address,
+                    seconds,
+                    fraction,
+                })
+            });
+        let bytes = prop_oneof![Just(0usize), 1usize..40, 100usize..300, 60_000usize..70_000];
+        let result = prop_oneof![-200i64..200, any::<i64>()];
+        let time = prop_oneof![Just(0u64), 1u64..1 << 30, 1u64..1 << 34];
+        let call = (0u32..600, any::<u32>(), result, time, address, bytes, any::<u8>());
+        let call = call.prop_map(|(number, check, result, time, address, bytes, seed)| {
+            let data: Vec<u8> = (0..bytes).map(|i| (i as u8).wrapping_mul(seed)).collect();
+            let range = (bytes > 0).then_some((address, bytes));
+            Done::Call(
+                Short {
+                    event: 0,
+                    number,
+                    check,
+                    result,
+                    time,
+                    range,
+                },
+                data,
+            )
+        });
+        let events = prop_oneof![0u64..16, 0u64..40];
+        proptest::collection::vec((events, prop_oneof![clock, call]), 1..12).prop_map(|all| {
+            let (mut event, mut time) = (0, 0);
+            let place = |(events, mut done)| {
+                event += events;
+                match &mut done {
+                    Done::Clock(clock) => clock.event = event,
+                    Done::Call(call, _) => {
+                        call.event = event;
+                        if call.time != 0 {
+                            time += call.time;
+                            call.time = time;
+                        }
+                    }
+                }
+                done
+            };
+            all.into_iter().map(place).collect()
+        })
+    }
+
+    /// The stream, and what is in it: those that have a short form.
+    fn write_short(all: &[Done]) -> (Vec<u8>, Vec<Read>) {
+        let (mut before, mut stream, mut expected) = (Before::new(), Vec::new(), Vec::new());
+        for done in all {
+            match done {
+                Done::Clock(clock) => {
+                    let Some((words, bytes)) = clock.encode(&mut before) else {
+                        continue;
+                    };
+                    stream.extend(words.map(u64::to_le_bytes).concat().iter().take(bytes));
+                    let entry = Entry {
+                        event: clock.event,
+                        number: clock.number as u32,
+                        ranges: 1,
+                        ..Entry::default()
+                    };
+                    expected.push((entry, vec![(clock.address, clock.stored().to_vec())]));
+                }
+                Done::Call(call, data) => {
+                    let Some([first, second, range]) = call.encode(&mut before) else {
+                        continue;
+                    };
+                    let mut padded = data.clone();
+                    padded.resize(data.len().next_multiple_of(8), 0);
+                    let mut hash = ShortHash::new(first, second);
+                    if call.range.is_some() {
+                        hash.word(range);
+                        hash.words(padded.as_chunks::<8>().0);
+                    }
+                    stream.extend(hash.into(first).to_le_bytes());
+                    stream.extend(second.to_le_bytes());
+                    if call.range.is_some() {
+                        stream.extend(range.to_le_bytes());
+                        stream.extend(padded);
+                    }
+                    let Short {
+                        event,
+                        number,
+                        check,
+                        result,
+                        time,
+                        range,
+                    } = *call;
+                    let ranges = range.is_some() as u32;
+                    let entry = Entry {
+                        event,
+                        number,
+                        check,
+                        result,
+                        time,
+                        ranges,
+                        hash: 0,
+                    };
+                    expected.push((entry, range.map(|range| (range.0, data.clone())).into_iter().collect()));
+                }
+            }
+        }
+        (stream, expected)
+    }
+
+    fn read_short(stream: &[u8]) -> Result<Vec<Read>, Damage> {
+        let mut reader = Reader::new(stream);
+        let mut calls = Vec::new();
+        while let Some(call) = reader.next_call()? {
+            let ranges = call.ranges().map(|(address, bytes)| (address, bytes.to_vec()));
+            calls.push((call.entry, ranges.collect()));
+        }
+        Ok(calls)
+    }
+
+    proptest! {
+        #[test]
+        fn short_forms_are_read(done in done()) {
+            let (stream, expected) = write_short(&done);
+            prop_assert_eq!(read_short(&stream), Ok(expected));
+        }
+
+        #[test]
+        fn a_changed_bit_of_a_short_form_is_noticed(done in done(), at in any::<usize>(), bit in 0u8..8) {
+            let (mut stream, expected) = write_short(&done);
+            if !stream.is_empty() {
+                let at = at % stream.len();
+                stream[at] ^= 1 << bit;
+                prop_assert_ne!(read_short(&stream), Ok(expected));
+            }
+        }
+
+        #[test]
+        fn a_cut_short_form_is_refused(done in done(), cut in any::<usize>()) {
+            let (stream, expected) = write_short(&done);
+            if !stream.is_empty() {
+                let read = read_short(&stream[..cut % stream.len()]);
+                prop_assert!(read.is_err() || read.is_ok_and(|calls| calls.len() < expected.len()));
+            }
+        }
+
+        #[test]
+        fn nonsense_in_short_forms_is_refused_in_peace(words in proptest::collection::vec(any::<u64>(), 0..40)) {
+            let stream: Vec<u8> = words.iter().flat_map(|word| (word | 1 << 63).to_le_bytes()).collect();
+            let _ = read_short(&stream);
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_short_form_has_none() {
+        let clock = Clock {
+            number: ClockNumber::ClockGettime,
+            event: 15,
+            address: 1,
+            seconds: 1,
+            fraction: 1,
+        };
+        assert!(clock.encode(&mut Before::new()).is_some());
+        for large in [
+            Clock { event: 16, ..clock },
+            Clock {
+                address: 1 << 48,
+                ..clock
+            },
+            Clock {
+                seconds: 1 << 34,
+                ..clock
+            },
+            Clock {
+                fraction: 1 << 30,
+                ..clock
+            },
+        ] {
+            assert_eq!(large.encode(&mut Before::new()), None);
+        }
+        let range = Some((1, Short::RANGE_BYTES_MAX));
+        let call = Short {
+            event: 15,
+            number: 511,
+            check: u32::MAX,
+            result: (1 << 22) - 1,
+            time: 1,
+            range,
+        };
+        assert!(call.encode(&mut Before::new()).is_some());
+        for large in [
+            Short { event: 16, ..call },
+            Short { number: 512, ..call },
+            Short {
+                result: 1 << 22,
+                ..call
+            },
+            Short {
+                result: -1 << 23,
+                ..call
+            },
+            Short { time: 1 << 32, ..call },
+            Short {
+                range: Some((1 << 48, 1)),
+                ..call
+            },
+            Short {
+                range: Some((1, Short::RANGE_BYTES_MAX + 1)),
+                ..call
+            },
+        ] {
+            assert_eq!(large.encode(&mut Before::new()), None);
+        }
+    }
+
+    #[test]
+    fn a_clock_of_the_same_second_needs_one_word() {
+        let mut before = Before::new();
+        let clock = Clock {
+            number: ClockNumber::Gettimeofday,
+            event: 1,
+            address: 0x7ffe_0010,
+            seconds: 9,
+            fraction: 5,
+        };
+        assert!(matches!(clock.encode(&mut before), Some((_, 16))));
+        let later = Clock {
+            event: 2,
+            address: 0x7ffe_0000,
+            fraction: 1_000_000,
+            ..clock
+        };
+        assert!(matches!(later.encode(&mut before), Some((_, 8))));
+        let earlier = Clock { fraction: 4, ..later };
+        assert!(matches!(earlier.encode(&mut before), Some((_, 16))));
+        let next_second = Clock {
+            seconds: 10,
+            fraction: 6,
+            ..earlier
+        };
+        assert!(matches!(next_second.encode(&mut before), Some((_, 16))));
+    }
+}
