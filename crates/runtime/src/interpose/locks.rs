@@ -1,4 +1,5 @@
 //! Mutexes, read-write locks, spin locks.
+use crate::control;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::Holding;
@@ -37,11 +38,22 @@ macro_rules! locks {
 pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
-    if is_foreign(caller) {
-        real()
-    } else {
-        acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real)
+    if is_unobserved(caller) {
+        return real();
     }
+    out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real))
+}
+
+/// Is what the caller, a return address, does with mutexes nobody's business?
+#[inline]
+fn is_unobserved(caller: u64) -> bool {
+    !control::observes_sync() || is_foreign(caller)
+}
+
+/// So that what is short needs no more registers than it uses: it is called often where locks are not observed.
+#[inline(never)]
+fn out_of_line<R>(action: impl FnOnce() -> R) -> R {
+    action()
 }
 
 /// # Safety
@@ -51,11 +63,10 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
     let real = || unsafe { real::pthread_mutex_trylock(mutex) };
     // SAFETY: as above; in replay, one that succeeded may wait a moment.
     let again = || unsafe { real::pthread_mutex_lock(mutex) };
-    if is_foreign(caller) {
-        real()
-    } else {
-        acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again)
+    if is_unobserved(caller) {
+        return real();
     }
+    out_of_line(|| acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again))
 }
 
 /// # Safety
@@ -63,10 +74,19 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
 pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
-    let local = match observed() {
-        Some(local) if !is_foreign(caller) => local,
-        _ => return real(),
-    };
+    if is_unobserved(caller) {
+        return real();
+    }
+    // SAFETY: the caller's promise.
+    out_of_line(|| unsafe { unlock_observed(mutex) })
+}
+
+/// # Safety
+/// As for libc's pthread_mutex_unlock.
+unsafe fn unlock_observed(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    let real = || unsafe { real::pthread_mutex_unlock(mutex) };
+    let Some(local) = observed() else { return real() };
     match local.begin(Op::MutexUnlock, mutex as u64) {
         Turn::Record => {
             // SAFETY: the program says that it is a mutex.
