@@ -18,7 +18,7 @@ use constraint_solver::problem::Clause;
 use constraint_solver::problem::Interval;
 use constraint_solver::problem::Problem;
 
-/// What an instance is made of. All but `Arbitrary`, `Hopeless` and `Random3Sat` have a solution: the execution from which
+/// What an instance is made of. All but `Random3Sat` and those from `Arbitrary` on have a solution: the execution from which
 /// they were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
@@ -57,9 +57,11 @@ pub enum Family {
     Arbitrary,
     /// `Mixed` with edges that contradict the execution.
     Hopeless,
+    /// `NestedTied` with edges that may contradict the execution; there may be another.
+    NestedHopeless,
 }
 
-pub const FAMILIES: [Family; 18] = [
+pub const FAMILIES: [Family; 19] = [
     Family::Mixed,
     Family::EquationOne,
     Family::EquationOneMerged,
@@ -78,6 +80,7 @@ pub const FAMILIES: [Family; 18] = [
     Family::Random3Sat,
     Family::Arbitrary,
     Family::Hopeless,
+    Family::NestedHopeless,
 ];
 
 const EVEN: Mix = Mix {
@@ -97,7 +100,10 @@ impl Family {
 
     /// Is there an order, whatever the seed?
     pub fn is_satisfiable(self) -> bool {
-        !matches!(self, Family::Random3Sat | Family::Arbitrary | Family::Hopeless)
+        !matches!(
+            self,
+            Family::Random3Sat | Family::Arbitrary | Family::Hopeless | Family::NestedHopeless
+        )
     }
 
     /// An instance of about `size` accesses, intervals or clauses. `misleading`: the intervals do not stand in the order of
@@ -156,6 +162,12 @@ impl Family {
             Family::Hopeless => {
                 let mut problem = execute(random, 4, 10, EVEN, 0).problem(merged);
                 let edges = 1 + random.below(4) as usize;
+                contradict(&mut problem, random, edges);
+                problem
+            }
+            Family::NestedHopeless => {
+                let mut problem = nested(random, 6, 8, size, 5, 8);
+                let edges = 1 + random.below(3) as usize;
                 contradict(&mut problem, random, edges);
                 problem
             }
