@@ -4,8 +4,11 @@
 //! ratios are robust against the rest. Processor time is compared, because wall time on a busy machine is not ours;
 //! replay is compared by wall time, since waiting is what it does.
 pub mod inputs;
+mod lab;
 mod load;
 mod measure;
+mod plot;
+pub mod solve;
 mod table;
 
 use crate::command::Failure;

@@ -32,7 +32,12 @@ usage: cargo xtask <command>
   bench inputs [OPTION] what recording at scope inputs costs programs as Debian ships them
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)
-        --no-write        print the table, leave docs/benchmarks.md alone";
+        --no-write        print the table, leave docs/benchmarks.md alone
+  bench solve [OPTION]  what solving costs, with hints and without, against Z3
+        --repetitions N   seeds of each size (default 3)
+        --limit SECONDS   for one solution of Z3 (default 60)
+        --large           up to 10,000,000 dependences; needs about 10 GB
+        --no-write        print the tables, leave docs/ alone";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         ["fuzz", cases] => fuzz(cases),
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
+        ["bench", "solve", options @ ..] => bench::solve::solve(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -58,15 +58,16 @@ fn logs(logs: &Logs, hints: Hints) -> Result<Figures, String> {
     let before = memory_bytes("VmRSS:")?;
     // From here on, the peak is ours. Where the kernel does not allow it, the peak of making the logs counts, too.
     let _ = fs::write("/proc/self/clear_refs", "5");
-    let started = Instant::now();
+    let (started, cpu) = (Instant::now(), cpu_s()?);
     let solution = constraint_solver::solve(logs, hints).map_err(|e| e.to_string())?;
-    let solved = started.elapsed();
+    let (solved, cpu) = (started.elapsed(), cpu_s()? - cpu);
     figures.number("logs_bytes", before);
     figures.number("peak_bytes", memory_bytes("VmHWM:")?);
     let started = Instant::now();
     schedule_checker::check(logs, &solution.schedule).map_err(|e| format!("the checker rejects the schedule: {e}"))?;
     figures.number("check_s", started.elapsed().as_secs_f64());
     figures.number("solve_s", solved.as_secs_f64());
+    figures.number("cpu_s", cpu);
     let stats = &solution.stats;
     figures.word("layer", &format!("{:?}", stats.layer));
     for (name, value) in [
@@ -109,19 +110,20 @@ pub fn problem(
     );
     figures.number("intervals", problem.exclusions.iter().map(Vec::len).sum::<usize>());
     figures.number("choices", problem.choices.len());
-    // In the order that `EquationOne` states them: one end of an interval for each thread that read the write.
-    figures.number("dependences", size);
+    figures.number("size", size);
     match decider {
         Decider::Z3 => {
             let verdict = oracle::ask(&problem, limit);
             figures.number("solve_s", verdict.total.as_secs_f64());
             figures.number("check_s", verdict.checking.as_secs_f64());
             figures.word("answer", &format!("{:?}", verdict.answer));
+            figures.number("peak_bytes", memory_bytes("VmHWM:")?);
         }
         Decider::Solver => {
             let started = Instant::now();
             let resolved = constraint_solver::resolve(&problem, hints);
             figures.number("solve_s", started.elapsed().as_secs_f64());
+            figures.number("peak_bytes", memory_bytes("VmHWM:")?);
             match resolved {
                 Ok(resolved) => {
                     verify::verify(&problem, &resolved)?;
@@ -138,7 +140,6 @@ pub fn problem(
             }
         }
     }
-    figures.number("peak_bytes", memory_bytes("VmHWM:")?);
     Ok(figures)
 }
 
@@ -151,4 +152,16 @@ fn memory_bytes(name: &str) -> Result<u64, String> {
     kilobytes
         .map(|kilobytes| kilobytes * 1024)
         .ok_or_else(|| format!("/proc/self/status has no line {name}"))
+}
+
+/// Processor time of all threads so far, in steps of 10 ms.
+fn cpu_s() -> Result<f64, String> {
+    let stat = fs::read_to_string("/proc/self/stat").map_err(|e| e.to_string())?;
+    // The name, which may have anything in it, ends with the last parenthesis; user and kernel time are fields 14 and 15.
+    let fields = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').skip(11).take(2));
+    let ticks = fields
+        .into_iter()
+        .flatten()
+        .filter_map(|field| field.parse::<u64>().ok());
+    Ok(ticks.sum::<u64>() as f64 / 100.0)
 }

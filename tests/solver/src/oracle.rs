@@ -1,4 +1,6 @@
 //! The problem as Light gave it to Z3 (PLDI 2015, §4.2): an integer for each node, difference constraints, disjunctions.
+use constraint_solver::problem::Choice;
+use constraint_solver::problem::Clause;
 use constraint_solver::problem::Edge;
 use constraint_solver::problem::Interval;
 use constraint_solver::problem::Node;
@@ -80,11 +82,18 @@ impl Statement {
                 }
             }
         }
-        for choice in &problem.choices {
-            let all = |alternative: &Vec<Edge>| self.all(alternative.iter().map(|edge| self.holds(edge)));
-            self.solver
-                .assert(Bool::or(&choice.alternatives.iter().map(all).collect::<Vec<Bool>>()));
+        for (choice, Choice { alternatives }) in problem.choices.iter().enumerate() {
+            let ways = alternatives.iter().enumerate().map(|(alternative, edges)| {
+                let of = |clause: &&Clause| (clause.choice, clause.alternative) == (choice as u32, alternative as u32);
+                let clauses = problem.clauses.iter().filter(of).map(|clause| self.any(&clause.one_of));
+                self.all(edges.iter().map(|edge| self.holds(edge)).chain(clauses))
+            });
+            self.solver.assert(Bool::or(&ways.collect::<Vec<Bool>>()));
         }
+    }
+
+    fn any(&self, edges: &[Edge]) -> Bool {
+        Bool::or(&edges.iter().map(|edge| self.holds(edge)).collect::<Vec<Bool>>())
     }
 
     fn of(&self, node: Node) -> &Int {

@@ -1,6 +1,7 @@
 //! Is an answer of the solver right? Written against the problem's definition alone, with none of the solver's code.
 use constraint_solver::Circle;
 use constraint_solver::Resolved;
+use constraint_solver::problem::Clause;
 use constraint_solver::problem::Edge;
 use constraint_solver::problem::Exclusion;
 use constraint_solver::problem::Interval;
@@ -19,12 +20,16 @@ pub fn verify(problem: &Problem, resolved: &Resolved) -> Result<(), String> {
             return Err(format!("exclusion {index} may have {one:?} and {other:?} overlap"));
         }
     }
-    let holds = |alternative: &Vec<Edge>| alternative.iter().all(|edge| order.implies(edge));
-    match problem
-        .choices
-        .iter()
-        .position(|choice| !choice.alternatives.iter().any(holds))
-    {
+    let mut holding: Vec<Vec<bool>> = Vec::new();
+    for choice in &problem.choices {
+        let holds = |alternative: &Vec<Edge>| alternative.iter().all(|edge| order.implies(edge));
+        holding.push(choice.alternatives.iter().map(holds).collect());
+    }
+    for clause in &problem.clauses {
+        let holds = clause.one_of.iter().any(|edge| order.implies(edge));
+        holding[clause.choice as usize][clause.alternative as usize] &= holds;
+    }
+    match holding.iter().position(|alternatives| !alternatives.contains(&true)) {
         Some(choice) => Err(format!("choice {choice} is left open: {:?}", problem.choices[choice])),
         None => Ok(()),
     }
@@ -34,7 +39,13 @@ pub fn verify(problem: &Problem, resolved: &Resolved) -> Result<(), String> {
 pub fn verify_circle(problem: &Problem, circle: &Circle) -> Result<(), String> {
     let edges = &circle.edges;
     if edges.is_empty() {
-        return match problem.choices.iter().any(|choice| choice.alternatives.is_empty()) {
+        // A choice without alternatives, or whose alternatives all ask for one of no edges.
+        let is_possible = |choice: usize, alternative: usize| {
+            let of = |clause: &&Clause| (clause.choice, clause.alternative) == (choice as u32, alternative as u32);
+            !problem.clauses.iter().filter(of).any(|clause| clause.one_of.is_empty())
+        };
+        let mut choices = problem.choices.iter().enumerate();
+        return match choices.any(|(index, c)| !(0..c.alternatives.len()).any(|a| is_possible(index, a))) {
             true => Ok(()),
             false => Err("the circle is empty".to_owned()),
         };
@@ -49,7 +60,8 @@ pub fn verify_circle(problem: &Problem, circle: &Circle) -> Result<(), String> {
         .choices
         .iter()
         .flat_map(|choice| choice.alternatives.iter().flatten());
-    let chosen: BTreeSet<Edge> = chosen.copied().collect();
+    let clauses = problem.clauses.iter().flat_map(|clause| &clause.one_of);
+    let chosen: BTreeSet<Edge> = chosen.chain(clauses).copied().collect();
     let separates = |edge: &Edge| {
         let ends = |interval: &Interval| interval.ends.contains(&edge.before);
         let starts = |interval: &Interval| interval.start == Some(edge.after);

@@ -32,9 +32,10 @@ const fn load(family: Family, small: usize, small_count: u64, medium: usize, med
 }
 
 /// About a minute of one core, most of it Z3's. Raise the sizes as the solver gets better.
-const LOADS: [Load; 16] = [
+const LOADS: [Load; 18] = [
     load(Family::Mixed, 30, 150, 300, 8),
     load(Family::EquationOne, 30, 150, 200, 8),
+    load(Family::EquationOneMerged, 30, 50, 200, 8),
     load(Family::EquationOneUpdates, 30, 150, 150, 8),
     load(Family::HotLocation, 30, 150, 300, 8),
     load(Family::ManyLocations, 60, 150, 600, 8),
@@ -45,6 +46,7 @@ const LOADS: [Load; 16] = [
     load(Family::NestedTied, 20, 200, 80, 20),
     load(Family::BoundedLinkage, 30, 200, 200, 10),
     load(Family::VersionConflicts, 30, 200, 200, 10),
+    load(Family::VersionConflictsExpanded, 30, 100, 200, 5),
     load(Family::Planted3Sat, 30, 200, 80, 20),
     load(Family::Random3Sat, 30, 200, 80, 20),
     load(Family::Arbitrary, 24, 600, 60, 100),
@@ -131,6 +133,7 @@ macro_rules! tests {
 tests! {
     mixed: Mixed,
     equation_one: EquationOne,
+    equation_one_merged: EquationOneMerged,
     equation_one_updates: EquationOneUpdates,
     hot_location: HotLocation,
     many_locations: ManyLocations,
@@ -141,6 +144,7 @@ tests! {
     nested_tied: NestedTied,
     bounded_linkage: BoundedLinkage,
     version_conflicts: VersionConflicts,
+    version_conflicts_expanded: VersionConflictsExpanded,
     planted_3_sat: Planted3Sat,
     random_3_sat: Random3Sat,
     arbitrary: Arbitrary,

@@ -234,11 +234,7 @@ pub unsafe extern "C-unwind" fn flockfile(stream: *mut FILE) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn funlockfile(stream: *mut FILE) {
     // SAFETY: the program's own call.
-    unsafe {
-        release(Op::StreamUnlock, object_of_stream(stream), Holding::Shared, || {
-            real::funlockfile(stream)
-        })
-    }
+    unsafe { release(Op::StreamUnlock, object_of_stream(stream), || real::funlockfile(stream)) }
 }
 
 /// # Safety

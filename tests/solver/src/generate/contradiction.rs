@@ -12,9 +12,34 @@ pub fn shuffle(problem: &mut Problem, random: &mut Random) {
         permute(exclusion, random);
         exclusion.sort_by_key(|interval| interval.start.is_some());
     }
-    for choice in &mut problem.choices {
-        permute(&mut choice.alternatives, random);
+    for (index, choice) in problem.choices.iter_mut().enumerate() {
+        let mut alternatives: Vec<_> = std::mem::take(&mut choice.alternatives)
+            .into_iter()
+            .enumerate()
+            .collect();
+        permute(&mut alternatives, random);
+        let mut places = vec![0; alternatives.len()];
+        for (place, (was, alternative)) in alternatives.into_iter().enumerate() {
+            places[was] = place as u32;
+            choice.alternatives.push(alternative);
+        }
+        for clause in problem
+            .clauses
+            .iter_mut()
+            .filter(|clause| clause.choice == index as u32)
+        {
+            clause.alternative = places[clause.alternative as usize];
+            permute(&mut clause.one_of, random);
+        }
     }
+    sort_clauses(problem);
+}
+
+/// By choice and alternative, as the solver asks for.
+pub(super) fn sort_clauses(problem: &mut Problem) {
+    problem
+        .clauses
+        .sort_by_key(|clause| (clause.choice, clause.alternative));
 }
 
 /// Fisher and Yates.

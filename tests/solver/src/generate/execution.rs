@@ -40,6 +40,14 @@ pub struct Execution {
     pub accesses: Vec<Access>,
 }
 
+/// When an execution is long enough.
+#[derive(Clone, Copy, Debug)]
+pub enum Length {
+    Accesses(usize),
+    /// Flow dependences: reads of what somebody wrote.
+    Dependences(usize),
+}
+
 /// How much of equation (1) is decided before the solver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merging {
@@ -55,14 +63,26 @@ impl Execution {
         random: &mut Random,
         threads: usize,
         locations: usize,
-        accesses: usize,
+        length: Length,
         mix: Mix,
         turn: u64,
         hot: u64,
     ) -> Execution {
-        let mut thread = 0;
-        let mut list = Vec::with_capacity(accesses);
-        for _ in 0..accesses {
+        let mut execution = Execution {
+            threads,
+            locations,
+            accesses: Vec::new(),
+        };
+        let mut written = vec![false; locations];
+        let (mut thread, mut dependences) = (0, 0);
+        loop {
+            let is_over = match length {
+                Length::Accesses(count) => execution.accesses.len() == count,
+                Length::Dependences(count) => dependences == count,
+            };
+            if is_over {
+                return execution;
+            }
             if random.once_in(turn) {
                 thread = random.below(threads as u64) as usize;
             }
@@ -76,29 +96,14 @@ impl Execution {
                 kind if kind < mix.reads + mix.blind => Reach::Overwrites,
                 _ => Reach::Updates,
             };
-            list.push(Access {
+            dependences += usize::from(reach != Reach::Overwrites && written[location]);
+            written[location] |= reach != Reach::Reads;
+            execution.accesses.push(Access {
                 thread,
                 location,
                 reach,
             });
         }
-        Execution {
-            threads,
-            locations,
-            accesses: list,
-        }
-    }
-
-    /// Flow dependences between different accesses: how Light counts.
-    pub fn dependences(&self) -> usize {
-        let mut written = vec![false; self.locations];
-        let mut dependences = 0;
-        for access in &self.accesses {
-            let reads = access.reach != Reach::Overwrites;
-            dependences += usize::from(reads && written[access.location]);
-            written[access.location] |= access.reach != Reach::Reads;
-        }
-        dependences
     }
 
     pub fn problem(&self, merging: Merging) -> Problem {

@@ -5,13 +5,16 @@ use super::contradiction::contradict;
 use super::contradiction::shuffle;
 use super::edge;
 use super::execution::Execution;
+use super::execution::Length;
 use super::execution::Merging;
 use super::execution::Mix;
 use super::execution::end_with;
 use super::linkage;
+use super::linkage::Others;
 use super::nested::nested;
 use super::satisfiability::three_sat;
 use constraint_solver::problem::Choice;
+use constraint_solver::problem::Clause;
 use constraint_solver::problem::Interval;
 use constraint_solver::problem::Problem;
 
@@ -21,9 +24,11 @@ use constraint_solver::problem::Problem;
 pub enum Family {
     /// 8 threads, a location for every 40 accesses; reads, blind writes and updates.
     Mixed,
-    /// The same as the paper gave it to Z3, with nothing merged.
+    /// So many flow dependences, as the paper gave them to Z3: nothing is merged.
     EquationOne,
-    /// `EquationOne` with an update for each read, as of locks: the paper's bugs were mostly such.
+    /// The same executions as our own translation has them.
+    EquationOneMerged,
+    /// `EquationOne` with mostly read-modify-writes, as locks are.
     EquationOneUpdates,
     /// One location takes half of the accesses.
     HotLocation,
@@ -40,8 +45,10 @@ pub enum Family {
     NestedTied,
     /// STRIDE's choices.
     BoundedLinkage,
-    /// OREO's choices.
+    /// OREO's choices, with clauses.
     VersionConflicts,
+    /// The same without clauses, and so with more alternatives.
+    VersionConflictsExpanded,
     /// 3-SAT with a solution.
     Planted3Sat,
     /// 3-SAT where half of the instances have one.
@@ -52,9 +59,10 @@ pub enum Family {
     Hopeless,
 }
 
-pub const FAMILIES: [Family; 16] = [
+pub const FAMILIES: [Family; 18] = [
     Family::Mixed,
     Family::EquationOne,
+    Family::EquationOneMerged,
     Family::EquationOneUpdates,
     Family::HotLocation,
     Family::ManyLocations,
@@ -65,6 +73,7 @@ pub const FAMILIES: [Family; 16] = [
     Family::NestedTied,
     Family::BoundedLinkage,
     Family::VersionConflicts,
+    Family::VersionConflictsExpanded,
     Family::Planted3Sat,
     Family::Random3Sat,
     Family::Arbitrary,
@@ -94,7 +103,12 @@ impl Family {
     /// An instance of about `size` accesses, intervals or clauses. `misleading`: the intervals do not stand in the order of
     /// the execution, so hints are wrong.
     pub fn instance(self, size: usize, seed: u64, misleading: bool) -> Problem {
-        let random = &mut Random::new(seed ^ (self as u64) << 56);
+        let tag = match self {
+            Family::EquationOneMerged => Family::EquationOne,
+            Family::VersionConflictsExpanded => Family::VersionConflicts,
+            family => family,
+        };
+        let random = &mut Random::new(seed ^ (tag as u64) << 56);
         let mut problem = self.raw(size, random);
         if misleading {
             shuffle(&mut problem, random);
@@ -105,13 +119,18 @@ impl Family {
     fn raw(self, size: usize, random: &mut Random) -> Problem {
         let execute = |random: &mut Random, threads, per_location: usize, mix, hot| {
             let locations = (size / per_location).max(1);
-            Execution::random(random, threads, locations, size, mix, 2, hot)
+            Execution::random(random, threads, locations, Length::Accesses(size), mix, 2, hot)
+        };
+        let depend = |random: &mut Random, mix| {
+            let locations = (size / 40).max(1);
+            Execution::random(random, 8, locations, Length::Dependences(size), mix, 2, 0)
         };
         let merged = Merging::Stretches;
         match self {
             Family::Mixed => execute(random, 8, 40, EVEN, 0).problem(merged),
-            Family::EquationOne => execute(random, 8, 40, EVEN, 0).problem(Merging::Nothing),
-            Family::EquationOneUpdates => execute(random, 8, 40, mix(2, 1, 7), 0).problem(Merging::Nothing),
+            Family::EquationOne => depend(random, EVEN).problem(Merging::Nothing),
+            Family::EquationOneMerged => depend(random, EVEN).problem(merged),
+            Family::EquationOneUpdates => depend(random, mix(2, 1, 7)).problem(Merging::Nothing),
             Family::HotLocation => execute(random, 8, 20, EVEN, 2).problem(merged),
             Family::ManyLocations => execute(random, 8, 4, EVEN, 0).problem(merged),
             Family::Threads64 => execute(random, 64, 40, EVEN, 0).problem(merged),
@@ -123,9 +142,13 @@ impl Family {
                 let execution = execute(random, 8, 20, mix(1, 1, 0), 0);
                 linkage::bounded_linkage(random, &execution, 3)
             }
-            Family::VersionConflicts => {
+            Family::VersionConflicts | Family::VersionConflictsExpanded => {
                 let execution = execute(random, 8, 20, mix(1, 1, 0), 0);
-                linkage::version_conflicts(random, &execution, 3)
+                let others = match self {
+                    Family::VersionConflicts => Others::Clauses,
+                    _ => Others::Alternatives,
+                };
+                linkage::version_conflicts(random, &execution, 3, others)
             }
             Family::Planted3Sat => three_sat(random, (size as u64 / 4).max(3), size as u64, true),
             Family::Random3Sat => three_sat(random, (size as u64 * 100 / 426).max(3), size as u64, false),
@@ -190,6 +213,19 @@ fn arbitrary(random: &mut Random, size: usize) -> Problem {
             let nodes = (0..2 * count).filter_map(|_| any_node(&problem, random));
             let nodes: Vec<_> = nodes.collect();
             alternatives.push(nodes.chunks_exact(2).map(|pair| edge(pair[0], pair[1])).collect());
+        }
+        for alternative in 0..alternatives.len() {
+            if random.once_in(3) {
+                let one_of = (0..random.below(4)).filter_map(|_| {
+                    let (before, after) = (any_node(&problem, random)?, any_node(&problem, random)?);
+                    Some(edge(before, after))
+                });
+                problem.clauses.push(Clause {
+                    choice: problem.choices.len() as u32,
+                    alternative: alternative as u32,
+                    one_of: one_of.collect(),
+                });
+            }
         }
         problem.choices.push(Choice { alternatives });
     }

@@ -9,6 +9,7 @@ use super::execution::Execution;
 use super::execution::Reach;
 use super::node;
 use constraint_solver::problem::Choice;
+use constraint_solver::problem::Clause;
 use constraint_solver::problem::Edge;
 use constraint_solver::problem::Node;
 use constraint_solver::problem::Problem;
@@ -65,8 +66,17 @@ pub fn bounded_linkage(random: &mut Random, execution: &Execution, reach: u64) -
     problem
 }
 
+/// How "the other write came before the one that was seen, or after the read" is stated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// As clauses.
+    Clauses,
+    /// As an alternative for each combination.
+    Alternatives,
+}
+
 /// OREO: up to `equals` writes have one version and value; a read saw the last of those before it.
-pub fn version_conflicts(random: &mut Random, execution: &Execution, equals: u64) -> Problem {
+pub fn version_conflicts(random: &mut Random, execution: &Execution, equals: u64, others: Others) -> Problem {
     let (chains, locations) = accesses(execution);
     let mut problem = Problem {
         chains,
@@ -98,9 +108,12 @@ pub fn version_conflicts(random: &mut Random, execution: &Execution, equals: u64
             };
             let later = versions.get(number + 1).into_iter().flat_map(|version| version.iter());
             problem.edges.extend(later.map(|write| edge(read, *write)));
-            problem.choices.push(Choice {
-                alternatives: saw_one_of(read, versions[number]),
-            });
+            match others {
+                Others::Alternatives => problem.choices.push(Choice {
+                    alternatives: saw_one_of(read, versions[number]),
+                }),
+                Others::Clauses => saw_with_clauses(&mut problem, read, versions[number]),
+            }
         }
     }
     problem.edges.retain(|e| e.before.chain != e.after.chain);
@@ -113,6 +126,22 @@ fn before_all(read: Node, version: Option<&&[Node]>) -> Option<Choice> {
     Some(Choice {
         alternatives: vec![alternative],
     })
+}
+
+fn saw_with_clauses(problem: &mut Problem, read: Node, writes: &[Node]) {
+    let choice = problem.choices.len() as u32;
+    for (alternative, seen) in writes.iter().enumerate() {
+        for other in writes.iter().filter(|other| *other != seen) {
+            problem.clauses.push(Clause {
+                choice,
+                alternative: alternative as u32,
+                one_of: vec![edge(*other, *seen), edge(read, *other)],
+            });
+        }
+    }
+    problem.choices.push(Choice {
+        alternatives: writes.iter().map(|seen| vec![edge(*seen, read)]).collect(),
+    });
 }
 
 /// After one of them; each other is before that one, or after the read.

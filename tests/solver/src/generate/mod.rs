@@ -10,6 +10,7 @@ mod satisfiability;
 pub use contradiction::contradict;
 pub use contradiction::shuffle;
 pub use execution::Execution;
+pub use execution::Length;
 pub use execution::Merging;
 pub use execution::Mix;
 pub use family::FAMILIES;
