@@ -18,6 +18,7 @@ use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::RunState;
 use run_store::Store;
+use run_store::UnrecordedCalls;
 use serde_json::Value;
 use serde_json::json;
 use std::io;
@@ -247,10 +248,10 @@ fn write_info(
     if let Some(reason) = overview.truncated() {
         writeln!(out, "truncated   the log ends before the program did, because {reason}")?;
     }
-    for file in &meta.own_calls {
+    for UnrecordedCalls { path, places } in &meta.unrecorded_calls {
         writeln!(
             out,
-            "calls       {file} seems to make system calls without libc, which are not recorded"
+            "calls       {path} has system calls in {places} places where they are not recorded"
         )?;
     }
     if let Some(number) = overview.header.unknown_call {
