@@ -150,7 +150,8 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     }
     for UnrecordedCalls { path, places } in &recorded.meta.unrecorded_calls {
         say(format_args!(
-            "{path} has system calls in {places} places where they cannot be recorded; a replay makes them again"
+            "{path}: {} in its code cannot be recorded; a replay makes such calls again",
+            count(*places, "system call")
         ));
     }
     if let Some(number) = ending.unknown_call {

@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::arguments::InfoArguments;
 use crate::arguments::ListArguments;
 use crate::arguments::RemoveArguments;
+use crate::output::count;
 use crate::output::print;
 use crate::output::print_json;
 use crate::output::say;
@@ -251,7 +252,8 @@ fn write_info(
     for UnrecordedCalls { path, places } in &meta.unrecorded_calls {
         writeln!(
             out,
-            "calls       {path} has system calls in {places} places where they are not recorded"
+            "calls       {path}: {} in its code cannot be recorded",
+            count(*places, "system call")
         )?;
     }
     if let Some(number) = overview.header.unknown_call {

@@ -260,7 +260,8 @@ fn encode(sites: &[Site]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for site in sites {
         bytes.extend(site.address.to_le_bytes());
-        bytes.extend([site.bytes.len() as u8, site.syscall_at as u8, 0, 0]);
+        let address_at = site.address_at.map_or(0, |at| at as u8 + 1);
+        bytes.extend([site.bytes.len() as u8, site.syscall_at as u8, address_at, 0]);
         let mut window = [0; WINDOW_BYTES_MAX];
         window[..site.bytes.len()].copy_from_slice(&site.bytes);
         bytes.extend(window);
@@ -281,6 +282,7 @@ mod tests {
             address: 0x1234,
             bytes: vec![1, 2, 3, 4, 5, 6],
             syscall_at: 4,
+            address_at: None,
         };
         let bytes = run_store::call_sites_of(&[7; 20], &encode(&[site]));
         assert_eq!(bytes.len(), offset_of!(Table, entries) + size_of::<Entry>());

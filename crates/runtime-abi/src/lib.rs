@@ -340,6 +340,8 @@ pub mod call_sites {
     /// A jump with a 32-bit displacement.
     pub const JUMP_BYTES: usize = 5;
     pub const WINDOW_BYTES_MAX: usize = 20;
+    /// `lea` of a 64-bit register with an address relative to the instruction's own.
+    pub const LEA_BYTES: usize = 7;
     pub const SITES_MAX: usize = 2000;
     pub const OBJECTS_MAX: usize = 128;
 
@@ -378,7 +380,9 @@ pub mod call_sites {
         /// Length of the window, and where in it the `syscall` is.
         pub length: u8,
         pub syscall_at: u8,
-        pub reserved: [u8; 2],
+        /// One more than where in it a `lea` of `LEA_BYTES` is that has to be adapted; 0: nowhere.
+        pub address_at: u8,
+        pub reserved: u8,
         pub bytes: [u8; WINDOW_BYTES_MAX],
     }
 

@@ -10,6 +10,7 @@ mod objects;
 
 pub use objects::find_anywhere;
 
+use iced_x86::Code;
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
 use iced_x86::FlowControl;
@@ -21,6 +22,7 @@ use object::Object;
 use object::ObjectSection;
 use object::SectionKind;
 use runtime_abi::call_sites::JUMP_BYTES;
+use runtime_abi::call_sites::LEA_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 use std::collections::HashSet;
@@ -50,6 +52,8 @@ pub struct Site {
     pub bytes: Vec<u8>,
     /// Where among them the `syscall` is.
     pub syscall_at: usize,
+    /// Where among them an address is computed that depends on where the instruction is: by a `lea` of `LEA_BYTES`.
+    pub address_at: Option<usize>,
 }
 
 /// All of an object's sites.
@@ -129,6 +133,10 @@ fn site(code: &[Instruction], window: Range<usize>, at: usize, bytes: &[u8], add
         address: start,
         bytes: bytes[(start - address) as usize..(end - address) as usize].to_vec(),
         syscall_at: (code[at].ip() - start) as usize,
+        address_at: code[window]
+            .iter()
+            .find(|each| computes_address(each))
+            .map(|each| (each.ip() - start) as usize),
     }
 }
 
@@ -147,7 +155,7 @@ fn constant_before(code: &[Instruction], site: usize, register: Register) -> Opt
 fn window(code: &[Instruction], site: usize, targets: &HashSet<u64>) -> Option<Range<usize>> {
     let candidates = (0..=BEFORE_MAX).flat_map(|before| (0..=AFTER_MAX).map(move |after| (before, after)));
     let fits = |(before, after): (usize, usize)| {
-        let (run, bytes) = movable_run(code, site, before, after)?;
+        let (run, bytes) = movable_run(code, site, (before, after), Also::Nothing)?;
         // Whoever jumps to the window's first byte finds the jump there; to any other, half of it.
         let rest = &code[run.start + 1..run.end];
         let undisturbed = rest.iter().all(|each| !targets.contains(&each.ip()));
@@ -159,19 +167,44 @@ fn window(code: &[Instruction], site: usize, targets: &HashSet<u64>) -> Option<R
         .map(|(_, run)| run)
 }
 
+/// What a window may have apart from instructions that mean the same everywhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Also {
+    Nothing,
+    /// One address that is computed from the instruction's own (`Site::address_at`), and, after the `syscall`, the
+    /// function's end with the filling behind it.
+    AddressOrEnd,
+}
+
 /// The instructions from `before` before the one at `site` to `after` after it, and their bytes, if they can be moved and a
 /// jump fits into their place.
-fn movable_run(code: &[Instruction], site: usize, before: usize, after: usize) -> Option<(Range<usize>, usize)> {
+fn movable_run(
+    code: &[Instruction],
+    site: usize,
+    (before, after): (usize, usize),
+    also: Also,
+) -> Option<(Range<usize>, usize)> {
     let (first, end) = (site.checked_sub(before)?, site + after + 1);
     let run = code.get(first..end)?;
     let bytes: usize = run.iter().map(Instruction::len).sum();
-    let movable = run
-        .iter()
-        .enumerate()
-        .all(|(i, each)| first + i == site || is_movable(each));
+    let is_end = |each: &Instruction| each.mnemonic() == Mnemonic::Ret;
+    let filling = |each: &Instruction| matches!(each.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+    let last = match also {
+        Also::Nothing => run.len(),
+        Also::AddressOrEnd => run.iter().skip(before + 1).position(is_end).map_or(run.len(), |at| before + 1 + at),
+    };
+    let addresses = run.iter().filter(|each| computes_address(each)).count();
+    let movable = run[..last].iter().enumerate().all(|(i, each)| {
+        first + i == site || is_movable(each) || (also == Also::AddressOrEnd && computes_address(each) && addresses == 1)
+    }) && run.iter().skip(last + 1).all(filling);
     let contiguous = run.windows(2).all(|pair| pair[0].next_ip() == pair[1].ip());
     let right_size = (JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&bytes);
     (movable && contiguous && right_size).then_some((first..end, bytes))
+}
+
+/// `lea` of an address relative to the instruction's own, in the form that the runtime can replace.
+fn computes_address(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() && instruction.len() == LEA_BYTES
 }
 
 /// Does it do the same wherever it stands, and go on to the next?

@@ -6,6 +6,7 @@
 //! tables, addresses that instructions compute, and words of data that look like one. What is left are jumps to computed
 //! addresses; a function with a jump that looks like that is left alone.
 use crate::AFTER_MAX;
+use crate::Also;
 use crate::BEFORE_MAX;
 use crate::CLONE;
 use crate::CLONE_VM;
@@ -54,7 +55,10 @@ const TABLE_MAX: u64 = 1 << 16;
 /// Finds the sites of any ELF object. `Sites::no_room` has those that were left alone.
 pub fn find_anywhere(elf: &[u8]) -> Result<Sites, Error> {
     let file = Elf::parse(elf).map_err(|e| Error::NotElf(e.to_string()))?;
-    let image = Image::new(&file, elf);
+    find_in(&Image::new(&file, elf))
+}
+
+fn find_in(image: &Image<'_>) -> Result<Sites, Error> {
     let mut found = Sites::default();
     let functions: Vec<Function> = image.suspects().into_iter().filter_map(Function::decode).collect();
     let calls: Vec<u64> = functions.iter().flat_map(Function::calls).collect();
@@ -384,7 +388,7 @@ impl Function {
     fn window(&self, at: usize, known: &BTreeSet<u64>) -> Option<Range<usize>> {
         let candidates = (0..=BEFORE_MAX).flat_map(|before| (0..=AFTER_MAX).map(move |after| (before, after)));
         let fits = |(before, after): (usize, usize)| {
-            let (run, bytes) = movable_run(&self.code, at, before, after)?;
+            let (run, bytes) = movable_run(&self.code, at, (before, after), Also::AddressOrEnd)?;
             let inside = self.code[run.start].ip() + 1..self.code[run.end - 1].next_ip();
             known.range(inside).next().is_none().then_some((bytes, run))
         };
@@ -443,5 +447,152 @@ fn jumps_to_known(code: &[Instruction], at: usize) -> bool {
             before[..last].iter().any(loads)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Site;
+
+    const TEXT: u64 = 0x1000;
+    const DATA: u64 = 0x8000;
+    const SOME_CALL: [u8; 7] = [0xb8, 0x27, 0, 0, 0, 0x0f, 0x05];
+    const RET: u8 = 0xc3;
+
+    fn image<'a>(code: &'a [u8], data: &'a [u8]) -> Image<'a> {
+        Image {
+            loaded: vec![(TEXT, code), (DATA, data)],
+            code: vec![(TEXT, code)],
+            starts: BTreeSet::from([TEXT, TEXT + code.len() as u64]),
+            relocated: Vec::new(),
+            is_fixed: false,
+        }
+    }
+
+    fn found(code: &[u8], data: &[u8]) -> Sites {
+        find_in(&image(code, data)).expect("few sites")
+    }
+
+    fn replaced(code: &[u8], data: &[u8]) -> Vec<Site> {
+        found(code, data).sites
+    }
+
+    /// Left alone, and counted.
+    fn is_refused(code: &[u8], data: &[u8]) -> bool {
+        let found = found(code, data);
+        found.sites.is_empty() && found.no_room.len() == 1
+    }
+
+    #[test]
+    fn a_call_with_its_number_is_replaced() {
+        let code = [&SOME_CALL[..], &[RET]].concat();
+        let sites = replaced(&code, &[]);
+        assert_eq!((sites[0].address, sites[0].syscall_at, sites[0].bytes.len()), (TEXT, 5, 7));
+        assert_eq!(sites[0].address_at, None);
+    }
+
+    #[test]
+    fn an_address_goes_with_the_call() {
+        // lea 0x2fba(%rip),%rdi; syscall; ret
+        let code = [0x48, 0x8d, 0x3d, 0xba, 0x2f, 0, 0, 0x0f, 0x05, RET];
+        let sites = replaced(&code, &[]);
+        assert_eq!((sites[0].syscall_at, sites[0].address_at), (7, Some(0)));
+        // The same of 32 bits is another instruction.
+        let narrow = [0x8d, 0x3d, 0xba, 0x2f, 0, 0, 0x0f, 0x05, RET, RET, RET, RET];
+        assert!(replaced(&narrow, &[]).is_empty());
+    }
+
+    #[test]
+    fn the_filling_behind_a_function_is_room() {
+        // jmp to the syscall; syscall; ret; nopl
+        let code = [0xeb, 0x00, 0x0f, 0x05, RET, 0x0f, 0x1f, 0x40, 0x00];
+        let sites = replaced(&code, &[]);
+        assert_eq!((sites[0].address, sites[0].syscall_at, sites[0].bytes.len()), (TEXT + 2, 0, 7));
+        // The next function begins where it would be.
+        let mut next = image(&code, &[]);
+        next.starts.insert(TEXT + 5);
+        let found = find_in(&next).expect("few sites");
+        assert_eq!((found.sites.len(), found.no_room.len()), (0, 1));
+    }
+
+    #[test]
+    fn another_function_may_jump_into_the_window() {
+        // mov $39,%eax; syscall; ret; and, in another function: jmp to the syscall
+        let code = [&SOME_CALL[..], &[RET, 0xeb, 0xfb]].concat();
+        assert_eq!(found(&code[..8], &[]).sites.len(), 1);
+        let mut both = image(&code, &[]);
+        both.starts.insert(TEXT + 8);
+        let found = find_in(&both).expect("few sites");
+        assert_eq!((found.sites.len(), found.no_room.len()), (0, 1));
+    }
+
+    #[test]
+    fn an_address_in_data_may_be_jumped_to() {
+        let code = [&SOME_CALL[..], &[RET]].concat();
+        assert!(is_refused(&code, &(TEXT + 5).to_le_bytes()));
+        assert_eq!(replaced(&code, &TEXT.to_le_bytes()).len(), 1);
+        let mut relocated = image(&code, &[]);
+        relocated.relocated.push(TEXT + 5);
+        assert!(find_in(&relocated).is_ok_and(|found| found.sites.is_empty()));
+    }
+
+    /// lea table(%rip),%rdx; movslq (%rdx,%rdi,4),%rax; add %rdx,%rax; jmp *%rax
+    fn switch() -> Vec<u8> {
+        let distance = (DATA - TEXT - 7) as u32;
+        let mut code = vec![0x48, 0x8d, 0x15];
+        code.extend(distance.to_le_bytes());
+        code.extend([0x48, 0x63, 0x04, 0xba, 0x48, 0x01, 0xd0, 0xff, 0xe0]);
+        code
+    }
+
+    #[test]
+    fn jump_tables_are_read() {
+        let code = [&switch()[..], &SOME_CALL, &[RET]].concat();
+        let (start, call) = (TEXT + 16, TEXT + 21);
+        let entry = |target: u64| (target.wrapping_sub(DATA) as u32).to_le_bytes();
+        assert_eq!(replaced(&code, &entry(start)).len(), 1);
+        assert!(is_refused(&code, &[entry(start), entry(call)].concat()));
+        // What follows a table is none of its entries.
+        assert_eq!(replaced(&code, &[entry(start), [1, 0, 0, 0], entry(call)].concat()).len(), 1);
+    }
+
+    #[test]
+    fn computed_jumps_are_not_trusted() {
+        // lea (%rdx,%rdi,8),%rax; jmp *%rax
+        let computed = [&[0x48, 0x8d, 0x04, 0xfa, 0xff, 0xe0][..], &SOME_CALL, &[RET]].concat();
+        assert!(is_refused(&computed, &[]));
+        // jmp *%rdi, from who knows where
+        let given = [&[0xff, 0xe7][..], &SOME_CALL, &[RET]].concat();
+        assert!(is_refused(&given, &[]));
+        // jmp *0x10(%rax): a pointer to a function
+        let pointer = [&[0xff, 0x60, 0x10][..], &SOME_CALL, &[RET]].concat();
+        assert_eq!(replaced(&pointer, &[]).len(), 1);
+    }
+
+    #[test]
+    fn data_among_code_stays() {
+        // ret; then bytes nobody comes to, which look like a call without a number
+        assert_eq!(found(&[RET, 0x31, 0xff, 0x0f, 0x05, 0x90, 0x90, 0x90], &[]), Sites::default());
+        // The bytes are part of a constant.
+        assert_eq!(found(&[0xbf, 0x0f, 0x05, 0, 0, RET], &[]), Sites::default());
+        // A branch leads into the middle of what was taken for an instruction.
+        let odd = [&[0xeb, 0x01, 0xb8, 0x90, 0x90, 0x90, 0x90][..], &SOME_CALL, &[RET]].concat();
+        assert!(is_refused(&odd, &[]));
+    }
+
+    #[test]
+    fn objects_that_make_threads_stay() {
+        // mov $56,%eax (clone, with flags from somewhere); syscall; then another call
+        let code = [&[0xb8, 56, 0, 0, 0, 0x0f, 0x05][..], &SOME_CALL, &[RET]].concat();
+        let all = found(&code, &[]);
+        assert_eq!((all.sites.len(), all.no_room.len()), (0, 2));
+    }
+
+    #[test]
+    fn what_never_returns_is_not_missed() {
+        // mov $15,%eax (rt_sigreturn); syscall; ret
+        let found = found(&[0xb8, 15, 0, 0, 0, 0x0f, 0x05, RET], &[]);
+        assert_eq!((found.sites.len(), found.no_room.len(), found.special), (0, 0, 1));
     }
 }

@@ -4,8 +4,10 @@ use crate::sys;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
+use core::ops::Range;
 use runtime_abi::call_sites::Entry;
 use runtime_abi::call_sites::JUMP_BYTES;
+use runtime_abi::call_sites::LEA_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 
@@ -15,8 +17,11 @@ const PAGE: u64 = 4096;
 const TRAMPOLINE_BYTES: usize = 64;
 const RETURN_AT: usize = TRAMPOLINE_BYTES - 8;
 const _: () = assert!(
-    WINDOW_BYTES_MAX - 2 + SKIP_RED_ZONE.len() + JUMP_BYTES + BACK.len() + FAR_JUMP_BYTES <= RETURN_AT
+    WINDOW_BYTES_MAX - 2 + (SET_BYTES - LEA_BYTES) + SKIP_RED_ZONE.len() + JUMP_BYTES + BACK.len() + FAR_JUMP_BYTES
+        <= RETURN_AT
 );
+/// `mov` of 64 bits to a register.
+const SET_BYTES: usize = 10;
 /// How far from the code a trampoline can be, with room to spare.
 const REACH: u64 = 1 << 30;
 /// `jmp [rip]`, and the address behind it.
@@ -251,11 +256,11 @@ impl Loaded {
             bytes: [BREAKPOINT; TRAMPOLINE_BYTES],
             length: 0,
         };
-        code.put(&entry.bytes[..syscall_at]);
+        put_part(&mut code, entry, 0..syscall_at, site);
         code.put(&SKIP_RED_ZONE);
         code.put(&near(CALL, trampoline + code.length as u64, target));
         code.put(&BACK);
-        code.put(&entry.bytes[syscall_at + 2..length]);
+        put_part(&mut code, entry, syscall_at + 2..length, site);
         match step {
             None => code.put(&near(JUMP, trampoline + code.length as u64, site + length as u64)),
             Some(_) => code.put(&far_jump(site + length as u64)),
@@ -324,6 +329,27 @@ impl Code {
         self.bytes[self.length..self.length + bytes.len()].copy_from_slice(bytes);
         self.length += bytes.len();
     }
+}
+
+/// Puts some of a window's instructions, which all mean the same elsewhere, except the `lea` that `address_at` says.
+fn put_part(code: &mut Code, entry: &Entry, part: Range<usize>, site: u64) {
+    let lea = (entry.address_at as usize).wrapping_sub(1);
+    if !part.contains(&lea) || lea + LEA_BYTES > part.end {
+        code.put(&entry.bytes[part]);
+        return;
+    }
+    code.put(&entry.bytes[part.start..lea]);
+    let [prefix, _, register, distance @ ..] = &entry.bytes[lea..lea + LEA_BYTES] else {
+        unreachable!()
+    };
+    let distance = i32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
+    let address = (site + (lea + LEA_BYTES) as u64).wrapping_add_signed(distance as i64);
+    // The register's number is in bits 3 to 5 of the third byte, and in bit 2 of the prefix; in a `mov` of 64 bits to a
+    // register it is in the lowest bits of opcode and prefix.
+    let is_high = prefix >> 2 & 1;
+    code.put(&[0x48 | is_high, 0xb8 | (register >> 3 & 7)]);
+    code.put(&address.to_le_bytes());
+    code.put(&entry.bytes[lea + LEA_BYTES..part.end]);
 }
 
 const JUMP: u8 = 0xe9;
