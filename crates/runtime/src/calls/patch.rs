@@ -1,5 +1,6 @@
 //! Replaces `syscall` instructions by jumps to trampolines, which call us.
 use crate::calls::entry;
+use crate::debugger;
 use crate::sys;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
@@ -121,7 +122,7 @@ impl Refusal {
     pub fn sentence(self) -> &'static [u8] {
         match self {
             Refusal::OtherCode => {
-                b"the code around a recorded system call has changed; is there a breakpoint? Set it later, or elsewhere"
+                b"the code around a recorded system call has changed"
             }
             Refusal::NoRoom => b"there is no memory near a recorded system call for the jump that replaces it",
         }
@@ -238,7 +239,7 @@ impl Loaded {
         }
         // SAFETY: inside the object's code, as just checked.
         let found = unsafe { core::slice::from_raw_parts(at as *const u8, length) };
-        found == &entry.bytes[..length]
+        debugger::is_same_code(found, &entry.bytes[..length])
     }
 
     /// `step`: where the far jump to the trampoline is to be, if the trampoline is out of reach.
@@ -275,7 +276,7 @@ impl Loaded {
             if let Some(step) = step {
                 core::ptr::copy_nonoverlapping(far_jump(trampoline).as_ptr(), step as *mut u8, FAR_JUMP_BYTES);
             }
-            core::ptr::copy_nonoverlapping(window.as_ptr(), site as *mut u8, length);
+            debugger::write_code(site, &window[..length]);
         }
     }
 }
@@ -378,15 +379,18 @@ pub unsafe fn replace_empty_function(address: u64, target: u64) -> bool {
     const RET: u8 = 0xc3;
     // SAFETY: a function, and at least as many bytes after it as functions are aligned to.
     let bytes = unsafe { &*(address as *const [u8; 16]) };
-    let body = bytes.strip_prefix(&ENDBR).unwrap_or(bytes);
-    let is_empty = body[0] == RET && body[1..JUMP_BYTES.min(body.len())].iter().all(|byte| FILLING.contains(byte));
+    let body = match debugger::is_same_code(&bytes[..ENDBR.len()], &ENDBR) {
+        true => &bytes[ENDBR.len()..],
+        false => bytes,
+    };
+    let is_empty = debugger::is_same_code(&body[..1], &[RET]) && body[1..JUMP_BYTES.min(body.len())].iter().all(|byte| FILLING.contains(byte));
     let is_aligned = address.is_multiple_of(16) && matches!(body[1], 0x66 | 0x0f | 0x90 | BREAKPOINT);
     let pages = Pages::around(address, address + JUMP_BYTES as u64);
     if !is_empty || !is_aligned || address.abs_diff(target) > REACH || !pages.protect(WRITABLE) {
         return false;
     }
     // SAFETY: writable now; the caller's promise.
-    unsafe { core::ptr::copy_nonoverlapping(near(JUMP, address, target).as_ptr(), address as *mut u8, JUMP_BYTES) };
+    unsafe { debugger::write_code(address, &near(JUMP, address, target)) };
     pages.protect(RUNNABLE)
 }
 
