@@ -36,7 +36,14 @@ use syscall_sites::Site;
 use syscall_sites::Sites;
 
 /// Libraries whose calls pass on purpose (`runtime`, `calls/objects.rs`), and those that are treated otherwise.
-const LEFT_ALONE: [&str; 6] = ["libc.so.6", "ld-linux", "libgcc_s.so", "libomp.so", "libomp5.so", "libgomp.so"];
+const LEFT_ALONE: [&str; 6] = [
+    "libc.so.6",
+    "ld-linux",
+    "libgcc_s.so",
+    "libomp.so",
+    "libomp5.so",
+    "libgomp.so",
+];
 /// How long to sleep between looks for questions if nobody wakes us.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -96,15 +103,22 @@ impl CallSites {
         let places = |path: &Path| {
             let Analysed { identity, sites } = &*self.analyse(path, path)?;
             let all = sites.no_room.len() + sites.sites.len();
-            Some(if replaced.contains(identity) { sites.no_room.len() } else { all })
-        };
-        let unrecorded = paths.into_iter().filter(|path| !is_left_alone(path)).filter_map(|path| {
-            let places = places(&path).filter(|places| *places > 0)?;
-            Some(UnrecordedCalls {
-                path: Text::from(path.into_os_string()),
-                places: places as u64,
+            Some(if replaced.contains(identity) {
+                sites.no_room.len()
+            } else {
+                all
             })
-        });
+        };
+        let unrecorded = paths
+            .into_iter()
+            .filter(|path| !is_left_alone(path))
+            .filter_map(|path| {
+                let places = places(&path).filter(|places| *places > 0)?;
+                Some(UnrecordedCalls {
+                    path: Text::from(path.into_os_string()),
+                    places: places as u64,
+                })
+            });
         Ok(unrecorded.collect())
     }
 }
@@ -168,7 +182,9 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
     let process = Path::new("/proc").join(question.pid.to_string());
     let path = match question.path.is_absolute() {
         true => question.path,
-        false => fs::read_link(process.join("cwd")).unwrap_or_default().join(question.path),
+        false => fs::read_link(process.join("cwd"))
+            .unwrap_or_default()
+            .join(question.path),
     };
     // As the process sees it, which may have another root.
     let file = process.join("root").join(path.strip_prefix("/").unwrap_or(&path));
@@ -241,7 +257,10 @@ fn identity(elf: &[u8]) -> Option<Identity> {
         .iter()
         .find(|segment| segment.p_type(endian) == elf::PT_GNU_EH_FRAME);
     let unwinding = unwinding.and_then(|segment| segment.data(endian, elf).ok());
-    Some(condense(object::bytes_of_slice(segments), unwinding.unwrap_or_default()))
+    Some(condense(
+        object::bytes_of_slice(segments),
+        unwinding.unwrap_or_default(),
+    ))
 }
 
 fn condense(headers: &[u8], unwinding: &[u8]) -> Identity {
@@ -306,7 +325,10 @@ mod tests {
     #[test]
     fn objects_are_told_apart_without_build_ids() {
         let headers = [1; 56];
-        assert_ne!(condense(&headers, b"some functions"), condense(&headers, b"more functions"));
+        assert_ne!(
+            condense(&headers, b"some functions"),
+            condense(&headers, b"more functions")
+        );
         assert_ne!(condense(&headers, b""), condense(&[2; 56], b""));
     }
 }

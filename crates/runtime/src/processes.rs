@@ -203,7 +203,11 @@ fn copy_call_sites(file: i32, from: u64) -> Result<(), i32> {
     let entries = objects.last().map_or(0, |last| last.first + last.entries) as usize;
     let parts: [(usize, *const u8, usize); 3] = [
         (offset_of!(Table, count), (&raw const count).cast(), size_of::<u32>()),
-        (offset_of!(Table, objects), objects.as_ptr().cast(), size_of_val(objects)),
+        (
+            offset_of!(Table, objects),
+            objects.as_ptr().cast(),
+            size_of_val(objects),
+        ),
         (
             offset_of!(Table, entries),
             table.entries.as_ptr().cast(),

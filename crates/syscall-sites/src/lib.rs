@@ -191,11 +191,17 @@ fn movable_run(
     let filling = |each: &Instruction| matches!(each.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
     let last = match also {
         Also::Nothing => run.len(),
-        Also::AddressOrEnd => run.iter().skip(before + 1).position(is_end).map_or(run.len(), |at| before + 1 + at),
+        Also::AddressOrEnd => run
+            .iter()
+            .skip(before + 1)
+            .position(is_end)
+            .map_or(run.len(), |at| before + 1 + at),
     };
     let addresses = run.iter().filter(|each| computes_address(each)).count();
     let movable = run[..last].iter().enumerate().all(|(i, each)| {
-        first + i == site || is_movable(each) || (also == Also::AddressOrEnd && computes_address(each) && addresses == 1)
+        first + i == site
+            || is_movable(each)
+            || (also == Also::AddressOrEnd && computes_address(each) && addresses == 1)
     }) && run.iter().skip(last + 1).all(filling);
     let contiguous = run.windows(2).all(|pair| pair[0].next_ip() == pair[1].ip());
     let right_size = (JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&bytes);

@@ -43,7 +43,6 @@ type Elf<'a> = ElfFile64<'a, LittleEndian>;
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// rt_sigreturn and exit: nothing comes back from them, so nothing is missed.
 const LAST: [u64; 2] = [15, 60];
-const VFORK: u64 = 58;
 const CLONE3: u64 = 435;
 /// Bytes on either side of a `syscall` that a window can reach.
 const NEAR: u64 = 64;
@@ -128,7 +127,10 @@ impl<'a> Image<'a> {
         }
         starts.retain(|start| image.is_code(*start));
         image.starts = starts.into_iter().collect();
-        let sections = image.code.iter().flat_map(|(at, bytes)| [*at, *at + bytes.len() as u64]);
+        let sections = image
+            .code
+            .iter()
+            .flat_map(|(at, bytes)| [*at, *at + bytes.len() as u64]);
         image.starts.extend(sections.collect::<Vec<_>>());
         image.relocated = file
             .dynamic_relocations()
@@ -244,7 +246,11 @@ struct Near<'a> {
 impl Near<'_> {
     fn add(&mut self, address: u64) {
         let next = self.calls.partition_point(|call| call + NEAR < address);
-        if self.calls.get(next).is_some_and(|call| call.saturating_sub(NEAR) <= address) {
+        if self
+            .calls
+            .get(next)
+            .is_some_and(|call| call.saturating_sub(NEAR) <= address)
+        {
             self.known.insert(address);
         }
     }
@@ -299,7 +305,9 @@ impl Function {
             .filter(|target| (start..end).contains(target))
             .collect();
         let begins: HashSet<u64> = code.iter().map(Instruction::ip).collect();
-        let has_table = code.iter().any(|each| each.flow_control() == FlowControl::IndirectBranch);
+        let has_table = code
+            .iter()
+            .any(|each| each.flow_control() == FlowControl::IndirectBranch);
         let mut is_reached = Vec::with_capacity(code.len());
         let mut goes_on = true;
         for each in &code {
@@ -346,10 +354,10 @@ impl Function {
         before.iter().any(|each| writes(each, Register::RAX) && number(each))
     }
 
-    /// Does it have a thread, or a process in the same memory, made by the kernel?
+    /// Does it have a thread made by the kernel? (vfork is not among them: the runtime makes it a fork.)
     fn makes_threads(&self) -> bool {
         self.all_calls().any(|at| match self.constant(at, Register::RAX) {
-            Some(VFORK | CLONE3) => true,
+            Some(CLONE3) => true,
             Some(CLONE) => self
                 .constant(at, Register::RDI)
                 .is_none_or(|flags| flags & CLONE_VM != 0),
@@ -368,7 +376,10 @@ impl Function {
     fn sites(&self, known: &BTreeSet<u64>, found: &mut Sites) {
         let mut free_from = 0;
         for at in self.all_calls() {
-            if self.constant(at, Register::RAX).is_some_and(|number| LAST.contains(&number)) {
+            if self
+                .constant(at, Register::RAX)
+                .is_some_and(|number| LAST.contains(&number))
+            {
                 found.special += 1;
                 continue;
             }
@@ -378,7 +389,9 @@ impl Function {
                     free_from = window.end;
                     found.sites.push(site(&self.code, window, at, &self.bytes, self.start));
                 }
-                _ if self.is_reached[at] && self.is_clean || self.puts_number(at) => found.no_room.push(self.code[at].ip()),
+                _ if self.is_reached[at] && self.is_clean || self.puts_number(at) => {
+                    found.no_room.push(self.code[at].ip())
+                }
                 _ => {}
             }
         }
@@ -488,7 +501,10 @@ mod tests {
     fn a_call_with_its_number_is_replaced() {
         let code = [&SOME_CALL[..], &[RET]].concat();
         let sites = replaced(&code, &[]);
-        assert_eq!((sites[0].address, sites[0].syscall_at, sites[0].bytes.len()), (TEXT, 5, 7));
+        assert_eq!(
+            (sites[0].address, sites[0].syscall_at, sites[0].bytes.len()),
+            (TEXT, 5, 7)
+        );
         assert_eq!(sites[0].address_at, None);
     }
 
@@ -508,7 +524,10 @@ mod tests {
         // jmp to the syscall; syscall; ret; nopl
         let code = [0xeb, 0x00, 0x0f, 0x05, RET, 0x0f, 0x1f, 0x40, 0x00];
         let sites = replaced(&code, &[]);
-        assert_eq!((sites[0].address, sites[0].syscall_at, sites[0].bytes.len()), (TEXT + 2, 0, 7));
+        assert_eq!(
+            (sites[0].address, sites[0].syscall_at, sites[0].bytes.len()),
+            (TEXT + 2, 0, 7)
+        );
         // The next function begins where it would be.
         let mut next = image(&code, &[]);
         next.starts.insert(TEXT + 5);
@@ -554,7 +573,10 @@ mod tests {
         assert_eq!(replaced(&code, &entry(start)).len(), 1);
         assert!(is_refused(&code, &[entry(start), entry(call)].concat()));
         // What follows a table is none of its entries.
-        assert_eq!(replaced(&code, &[entry(start), [1, 0, 0, 0], entry(call)].concat()).len(), 1);
+        assert_eq!(
+            replaced(&code, &[entry(start), [1, 0, 0, 0], entry(call)].concat()).len(),
+            1
+        );
     }
 
     #[test]
@@ -573,7 +595,10 @@ mod tests {
     #[test]
     fn data_among_code_stays() {
         // ret; then bytes nobody comes to, which look like a call without a number
-        assert_eq!(found(&[RET, 0x31, 0xff, 0x0f, 0x05, 0x90, 0x90, 0x90], &[]), Sites::default());
+        assert_eq!(
+            found(&[RET, 0x31, 0xff, 0x0f, 0x05, 0x90, 0x90, 0x90], &[]),
+            Sites::default()
+        );
         // The bytes are part of a constant.
         assert_eq!(found(&[0xbf, 0x0f, 0x05, 0, 0, RET], &[]), Sites::default());
         // A branch leads into the middle of what was taken for an instruction.

@@ -176,9 +176,16 @@ fn own_calls(sandbox: &Sandbox) -> Checked {
     {
         for library in ["linked", "loaded"] {
             let (level, last) = (flags[0], flags[flags.len() - 1]);
-            let last = if last.starts_with("-Wl") { last } else { "-Wl,--build-id" };
+            let last = if last.starts_with("-Wl") {
+                last
+            } else {
+                "-Wl,--build-id"
+            };
             let line = sandbox
-                .other("clang-22", [level, last, "-fPIC", "-shared", "-o", &format!("lib{library}.so")])
+                .other(
+                    "clang-22",
+                    [level, last, "-fPIC", "-shared", "-o", &format!("lib{library}.so")],
+                )
                 .arg(sources.join(format!("{library}.c")));
             sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
         }

@@ -210,16 +210,20 @@ impl Launch {
         };
         let all_sites: run_store::Result<Vec<Vec<u8>>> = self.processes.iter().map(call_sites).collect();
         let all_sites = all_sites?;
-        let settings = self.processes.iter().zip(&all_sites).map(|(process, call_sites)| Setting {
-            scope: self.meta.scope,
-            ended_in: process.ended_in,
-            call_sites,
-            pid: process.pid,
-            beginning: process.beginning.clone(),
-            schedule_directory: Path::new(process.schedule_directory.as_os_str()),
-            jitter_seed: 0,
-            trace: false,
-        });
+        let settings = self
+            .processes
+            .iter()
+            .zip(&all_sites)
+            .map(|(process, call_sites)| Setting {
+                scope: self.meta.scope,
+                ended_in: process.ended_in,
+                call_sites,
+                pid: process.pid,
+                beginning: process.beginning.clone(),
+                schedule_directory: Path::new(process.schedule_directory.as_os_str()),
+                jitter_seed: 0,
+                trace: false,
+            });
         let settings: Vec<Setting> = settings.collect();
         let mut controls = supervise::set_up(file, &settings)?.into_iter();
         let first = controls.next().ok_or(Error::NotInDebugger)?;

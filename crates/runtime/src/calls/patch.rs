@@ -121,9 +121,7 @@ pub enum Refusal {
 impl Refusal {
     pub fn sentence(self) -> &'static [u8] {
         match self {
-            Refusal::OtherCode => {
-                b"the code around a recorded system call has changed"
-            }
+            Refusal::OtherCode => b"the code around a recorded system call has changed",
             Refusal::NoRoom => b"there is no memory near a recorded system call for the jump that replaces it",
         }
     }
@@ -156,9 +154,7 @@ impl Loaded {
     /// The part of the object that a header speaks of, if it is in memory as it is in the file.
     pub fn part(&self, header: &libc::Elf64_Phdr) -> &[u8] {
         // SAFETY: the object's own header says what is loaded where.
-        unsafe {
-            core::slice::from_raw_parts((self.base + header.p_vaddr) as *const u8, header.p_filesz as usize)
-        }
+        unsafe { core::slice::from_raw_parts((self.base + header.p_vaddr) as *const u8, header.p_filesz as usize) }
     }
 
     /// The executable parts: addresses, in memory.
@@ -211,7 +207,9 @@ impl Loaded {
         );
         let writable = used.protect(WRITABLE)
             && steps.is_none_or(|steps| Pages::around(steps, steps + STEPS_BYTES).protect(WRITABLE))
-            && self.code().all(|(start, end)| Pages::around(start, end).protect(WRITABLE));
+            && self
+                .code()
+                .all(|(start, end)| Pages::around(start, end).protect(WRITABLE));
         if writable {
             for (i, entry) in (first..).zip(entries) {
                 let trampoline = near + (i * TRAMPOLINE_BYTES) as u64;
@@ -284,9 +282,8 @@ impl Loaded {
 impl Trampolines {
     /// The first of as many trampolines as there are entries.
     fn place(&mut self, base: u64, entries: &'static [Entry]) -> Option<usize> {
-        let same = |placed: &&Placed| {
-            (placed.base, placed.entries, placed.count) == (base, entries.as_ptr(), entries.len())
-        };
+        let same =
+            |placed: &&Placed| (placed.base, placed.entries, placed.count) == (base, entries.as_ptr(), entries.len());
         if let Some(placed) = self.placed[..self.count].iter().find(same) {
             return Some(placed.first);
         }
@@ -383,7 +380,10 @@ pub unsafe fn replace_empty_function(address: u64, target: u64) -> bool {
         true => &bytes[ENDBR.len()..],
         false => bytes,
     };
-    let is_empty = debugger::is_same_code(&body[..1], &[RET]) && body[1..JUMP_BYTES.min(body.len())].iter().all(|byte| FILLING.contains(byte));
+    let is_empty = debugger::is_same_code(&body[..1], &[RET])
+        && body[1..JUMP_BYTES.min(body.len())]
+            .iter()
+            .all(|byte| FILLING.contains(byte));
     let is_aligned = address.is_multiple_of(16) && matches!(body[1], 0x66 | 0x0f | 0x90 | BREAKPOINT);
     let pages = Pages::around(address, address + JUMP_BYTES as u64);
     if !is_empty || !is_aligned || address.abs_diff(target) > REACH || !pages.protect(WRITABLE) {
