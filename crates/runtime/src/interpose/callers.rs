@@ -40,7 +40,7 @@ pub fn is_foreign(caller: u64) -> bool {
 /// Is this the path of such a library?
 pub fn is_name_of_foreign(path: &[u8]) -> bool {
     let is_part = |part: &&[u8]| path.windows(part.len()).any(|window| window == *part);
-    FOREIGN.iter().any(|part| is_part(part))
+    FOREIGN.iter().any(is_part)
 }
 
 /// Finds where they are loaded.
