@@ -3,6 +3,7 @@ use crate::calls;
 use crate::calls::descriptors;
 use crate::calls::quick;
 use crate::control;
+use crate::interpose;
 use crate::local::Local;
 use core::arch::naked_asm;
 use core::ffi::c_long;
@@ -162,6 +163,39 @@ pub unsafe extern "C" fn enter() {
     )
 }
 
+/// The same for objects other than libc, always the long way. Their rt_sigreturn finds its frame where the window's stack
+/// pointer is.
+///
+/// # Safety
+/// Called by trampolines only, as a system call.
+#[unsafe(naked)]
+pub unsafe extern "C" fn enter_from_elsewhere() {
+    naked_asm!(
+        ".cfi_startproc",
+        "cmp rax, {rt_sigreturn}",
+        "jne 2f",
+        "lea rsp, [rsp + 136]",
+        "syscall",
+        "2:",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbp, 0",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "and rsp, -16",
+        "sub rsp, 320",
+        "mov [rsp], rax",
+        call_preserving!("handler"),
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        rt_sigreturn = const libc::SYS_rt_sigreturn,
+        handler = sym handle_from_elsewhere,
+    )
+}
+
 // Three flags that are looked at as one word.
 const _: () = assert!(offset_of!(Local, inside_event) == offset_of!(Local, calls_pass) + 1);
 const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_pass) + 2);
@@ -169,4 +203,23 @@ const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_
 extern "C-unwind" fn handle(registers: &Registers) -> isize {
     // SAFETY: the program's own call, with its arguments.
     unsafe { calls::system_call(registers.number, &registers.arguments) }
+}
+
+extern "C-unwind" fn handle_from_elsewhere(registers: &Registers) -> isize {
+    let (mut number, mut arguments) = (registers.number, registers.arguments);
+    if number == libc::SYS_clone && arguments[0] as i32 & libc::CLONE_VM != 0 && arguments[1] == 0 {
+        number = libc::SYS_vfork;
+    }
+    match number {
+        // A thread would go on in the middle of this function, on a stack without it. So far no object had a reason to
+        // make one by an instruction whose number is not known beforehand (`syscall_sites`).
+        libc::SYS_clone if arguments[0] as i32 & libc::CLONE_VM != 0 => return -libc::ENOSYS as isize,
+        libc::SYS_clone3 => return -libc::ENOSYS as isize,
+        // The child may not return from here in its parent's memory: it gets its own.
+        libc::SYS_vfork => (number, arguments) = (libc::SYS_fork, [0; 6]),
+        _ => {}
+    }
+    // SAFETY: the program's own call, with its arguments.
+    let call = || unsafe { calls::system_call(number, &arguments) };
+    interpose::observing_futexes(number, &arguments, call)
 }

@@ -4,6 +4,7 @@ mod descriptors;
 mod entry;
 mod inputs;
 mod instructions;
+mod objects;
 mod patch;
 mod quick;
 pub mod rights;
@@ -14,7 +15,7 @@ mod vdso;
 
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
-pub use patch::is_installed;
+pub use objects::is_installed;
 pub use signals::Pending;
 
 use crate::access::Reach;
@@ -87,9 +88,9 @@ impl Ranges {
     }
 }
 
-/// Once, before there is a second thread: libc's system calls come to us from now on, if the tool found them.
+/// Once, before there is a second thread: system calls come to us from now on, if the tool found libc's.
 pub fn install() {
-    patch::install();
+    objects::install();
     if is_installed() {
         control::observe_calls();
         vdso::install();
