@@ -346,7 +346,7 @@ impl Results {
                 .map(|v| v.into_iter().fold(0.0, f64::max))
         };
         let (time, peak) = (worst("solve_s"), worst("peak_bytes"));
-        let exponents = [exponent(&self.complete, "solve_s"), exponent(&self.hiding, "solve_s")];
+        let exponents = [exponent(&self.complete, "cpu_s"), exponent(&self.hiding, "cpu_s")];
         let is_large = self
             .complete
             .iter()
@@ -372,7 +372,7 @@ impl Results {
                 Some(peak.is_some_and(|peak| peak <= 2e9)),
             ),
             (
-                "time grows nearly linearly to 10,000,000 dependences: exponent of the fitted line at most 1.2"
+                "processor time grows nearly linearly to 10,000,000 dependences: exponent of the fitted line at most 1.2"
                     .to_owned(),
                 format!("{:.2} and {:.2}", exponents[0], exponents[1]),
                 is_large.then(|| exponents.iter().all(|exponent| *exponent <= 1.2)),
@@ -458,9 +458,10 @@ fn costs(rows: &[Row], options: &Options) -> String {
             row.layers()
         ));
     }
-    let [time, peak] = ["solve_s", "peak_bytes"].map(|figure| exponent(rows, figure));
+    let [time, cpu, peak] = ["solve_s", "cpu_s", "peak_bytes"].map(|figure| exponent(rows, figure));
     lines.push(format!(
-        "\nFrom 10,000 dependences on, time grows as their number to the power of {time:.2}, memory to that of {peak:.2}."
+        "\nFrom 10,000 dependences on, time grows as their number to the power of {time:.2}, processor time to that of \
+         {cpu:.2}, memory to that of {peak:.2}."
     ));
     lines.join("\n")
 }
@@ -468,9 +469,11 @@ fn costs(rows: &[Row], options: &Options) -> String {
 fn searches(rows: &[Row], first: &str, options: &Options) -> String {
     let more = if first == "dependences" { "" } else { " dependences |" };
     let mut lines = vec![
-        format!("| {first} |{more} solving | peak memory | intervals | layer | forced | decisions | conflicts |"),
         format!(
-            "|---|{}---|---|---|---|---|---|---|",
+            "| {first} |{more} solving | peak memory | intervals | layer | forced | components | decisions | conflicts |"
+        ),
+        format!(
+            "|---|{}---|---|---|---|---|---|---|---|",
             if more.is_empty() { "" } else { "---|" }
         ),
     ];
@@ -480,13 +483,14 @@ fn searches(rows: &[Row], first: &str, options: &Options) -> String {
             _ => format!(" {} |", count(Some(row.size))),
         };
         lines.push(format!(
-            "| {} |{size} {} | {} | {} | {} | {} | {} | {} |",
+            "| {} |{size} {} | {} | {} | {} | {} | {} | {} | {} |",
             row.name,
             seconds_or_limit(row.median("solve_s"), options),
             row.median("peak_bytes").map_or("?".to_owned(), bytes),
             count(row.median("intervals")),
             row.layers(),
             count(row.median("forced")),
+            count(row.median("components")),
             count(row.median("decisions")),
             count(row.median("conflicts"))
         ));
