@@ -16,6 +16,7 @@ use replayer::Recording;
 use run_store::RunDirectory;
 use run_store::Scope;
 use run_store::Store;
+use run_store::UnrecordedCalls;
 use std::hash::BuildHasher;
 use std::hash::RandomState;
 use std::io;
@@ -147,9 +148,10 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "what came from the system is not recorded, so a replay gets it anew: {why}"
         ));
     }
-    for file in &recorded.meta.own_calls {
+    for UnrecordedCalls { path, places } in &recorded.meta.unrecorded_calls {
         say(format_args!(
-            "{file} seems to make system calls without libc; those are not recorded, and a replay makes them again"
+            "{path}: {} in its code cannot be recorded; a replay makes such calls again",
+            count(*places, "system call")
         ));
     }
     if let Some(number) = ending.unknown_call {

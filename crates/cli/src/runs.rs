@@ -4,6 +4,7 @@ use crate::Failure;
 use crate::arguments::InfoArguments;
 use crate::arguments::ListArguments;
 use crate::arguments::RemoveArguments;
+use crate::output::count;
 use crate::output::print;
 use crate::output::print_json;
 use crate::output::say;
@@ -18,6 +19,7 @@ use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::RunState;
 use run_store::Store;
+use run_store::UnrecordedCalls;
 use serde_json::Value;
 use serde_json::json;
 use std::io;
@@ -247,10 +249,11 @@ fn write_info(
     if let Some(reason) = overview.truncated() {
         writeln!(out, "truncated   the log ends before the program did, because {reason}")?;
     }
-    for file in &meta.own_calls {
+    for UnrecordedCalls { path, places } in &meta.unrecorded_calls {
         writeln!(
             out,
-            "calls       {file} seems to make system calls without libc, which are not recorded"
+            "calls       {path}: {} in its code cannot be recorded",
+            count(*places, "system call")
         )?;
     }
     if let Some(number) = overview.header.unknown_call {

@@ -337,6 +337,13 @@ impl<'a> ProblemWriter<'a> {
     fn node(&mut self, Event { thread, event, near }: Event) -> Node {
         let events = &self.events[thread as usize];
         let hint = &mut self.hints[thread as usize];
+        // A write is asked for by all who read it.
+        if events.get(*hint as usize) == Some(&event) {
+            return Node {
+                chain: thread,
+                position: *hint,
+            };
+        }
         let start = self.by_record[thread as usize].get(near as usize).unwrap_or(hint);
         let position = partition_point_near(events.len(), *start as usize, |place| events[place] < event);
         *hint = position as u32;

@@ -1,7 +1,6 @@
 //! Topological order of chains with edges between them, or a short cycle.
 use crate::problem::Edge;
 use crate::problem::Node;
-use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
 /// Follow about so many edges in search of a short cycle: it is for a person to read, and need not be the shortest.
@@ -93,32 +92,17 @@ impl<'a> Graph<'a> {
         self.outgoing.of(self.id(node)).iter().map(|&e| self.edges[e as usize])
     }
 
-    /// All nodes in an order that agrees with chains and edges. `reluctance` says how many intervals would be open
-    /// at once if a node came now; nodes with zero come first, which avoids most overlaps before anyone searches.
-    pub(crate) fn linear_order(&self, reluctance: &mut impl Reluctance) -> Result<Vec<Node>, Cycle> {
+    /// All nodes in an order that agrees with chains and edges.
+    pub(crate) fn linear_order(&self) -> Result<Vec<Node>, Cycle> {
         let mut order = Vec::with_capacity(self.nodes());
         let mut pending: Vec<u32> = (0..self.nodes()).map(|n| self.incoming.of(n).len() as u32).collect();
         let mut next = vec![0u32; self.chains()];
         let mut ready: VecDeque<u32> = (0..self.chains() as u32).collect();
-        let mut reluctant = BTreeSet::new();
-        loop {
-            let (chain, forced) = match ready.pop_front() {
-                Some(chain) => (chain, false),
-                None => match reluctant.pop_first() {
-                    Some(chain) => (chain, true),
-                    None => break,
-                },
-            };
-            let mut forced = forced;
+        while let Some(chain) = ready.pop_front() {
             while let Some(node) = self.at(chain, next[chain as usize]) {
                 if pending[self.id(node)] != 0 {
                     break;
                 }
-                if !forced && !reluctance.is_free(node) {
-                    reluctant.insert(chain);
-                    break;
-                }
-                forced = false;
                 order.push(node);
                 next[chain as usize] += 1;
                 for &edge in self.outgoing.of(self.id(node)) {
@@ -130,9 +114,6 @@ impl<'a> Graph<'a> {
                     {
                         ready.push_back(after.chain);
                     }
-                }
-                if reluctance.passed(node) {
-                    ready.extend(std::mem::take(&mut reluctant));
                 }
             }
         }
@@ -261,25 +242,5 @@ impl<'a> Graph<'a> {
             at += 1;
         }
         None
-    }
-}
-
-/// How much an order would rather not continue with a node.
-pub(crate) trait Reluctance {
-    fn is_free(&self, node: Node) -> bool;
-    /// The node was put into the order. True if others may have become free.
-    fn passed(&mut self, node: Node) -> bool;
-}
-
-/// Any order will do.
-pub(crate) struct Indifferent;
-
-impl Reluctance for Indifferent {
-    fn is_free(&self, _node: Node) -> bool {
-        true
-    }
-
-    fn passed(&mut self, _node: Node) -> bool {
-        false
     }
 }

@@ -8,6 +8,7 @@ use run_model::Access;
 use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Record;
 
 /// A maximal sequence of accesses to one cell by one thread, with none by another between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,52 +51,51 @@ impl HidingPages {
 
 /// The `Run` records of replayed events on cells all of whose runs are known: by cell, and for each cell by thread and
 /// event.
+///
+/// They are copied out of the logs once: cell by cell, logs are read all over the place.
 pub(crate) struct Cells<'a> {
-    logs: &'a Logs,
+    /// For each thread, how many of its events are replayed.
     events: &'a [u64],
-    places: Vec<Place>,
-}
-
-/// A `Run` record: where it is.
-#[derive(Clone, Copy)]
-struct Place {
-    cell: u64,
-    thread: u32,
-    index: u32,
+    links: Vec<Link>,
 }
 
 impl<'a> Cells<'a> {
     pub(crate) fn new(logs: &'a Logs, extents: &'a Extents, hiding: &HidingPages) -> Cells<'a> {
-        let mut places = Vec::new();
+        let mut links = Vec::new();
         for (thread, log) in (0..).zip(&logs.threads) {
             for (index, record) in log.records.iter().enumerate() {
                 // Where changes of hands have no record, the runs are not all known: the records bind as they stand.
                 if record.kind == Kind::Run && extents.contains(thread, record.event) && !hiding.contains(record.object)
                 {
-                    places.push(Place {
-                        cell: record.object,
-                        thread,
-                        index: u32::try_from(index).expect("4 billion records of one thread would need 200 GB"),
-                    });
+                    let index = u32::try_from(index).expect("4 billion records of one thread would need 200 GB");
+                    links.push(Link::new(thread, index, record));
                 }
             }
         }
         // Equal cells stay in the order of threads and events.
-        places.sort_by_key(|place| place.cell);
+        links.sort_by_key(|link| link.cell);
+        let mut scratch = Scratch {
+            previous: Vec::new(),
+            hints: vec![0; logs.threads.len()],
+        };
+        for cell in links.chunk_by_mut(|one, other| one.cell == other.cell) {
+            scratch.connect(cell);
+        }
         Cells {
-            logs,
             events: &extents.events,
-            places,
+            links,
         }
     }
 
     /// Calls `visit` with each life of each cell, always in the same order.
     pub(crate) fn for_each_life(&self, mut visit: impl FnMut(Life<'_>)) {
-        let mut cell = Cell::new(self.events);
-        for places in self.places.chunk_by(|one, other| one.cell == other.cell) {
-            cell.load(self.logs, places);
-            for &head in cell.heads.iter().chain(&cell.circling) {
-                visit(Life { cell: &cell, head });
+        for links in self.links.chunk_by(|one, other| one.cell == other.cell) {
+            for head in (0..links.len() as u32).filter(|link| links[*link as usize].is_head) {
+                visit(Life {
+                    links,
+                    head,
+                    events: self.events,
+                });
             }
         }
     }
@@ -104,9 +104,10 @@ impl<'a> Cells<'a> {
 /// No link.
 const NONE: u32 = u32::MAX;
 
-/// A `Run` record and what follows it.
+/// A `Run` record and what follows it. Other links are numbered within their cell.
 #[derive(Clone, Copy)]
 struct Link {
+    cell: u64,
     event: u64,
     /// Count of the source, 0 if there is none, and its thread.
     source: u64,
@@ -117,94 +118,68 @@ struct Link {
     /// Who took over from this run.
     successor: u32,
     access: Access,
+    /// A life of the cell begins here.
+    is_head: bool,
 }
 
 impl Link {
+    fn new(thread: u32, index: u32, record: &Record) -> Link {
+        let source = record.sources.first().unwrap_or_default();
+        Link {
+            cell: record.object,
+            event: record.event,
+            // A count of zero would be a user without a use.
+            source: source.count,
+            source_thread: source.thread.0,
+            thread,
+            record: index,
+            successor: NONE,
+            access: record.access,
+            is_head: true,
+        }
+    }
+
     /// The first to name a run is the one that followed it.
     fn precedence(&self) -> (u32, u64, u32, u64) {
         (self.source_thread, self.source, self.thread, self.event)
     }
 }
 
-/// The links of one cell at a time; what it takes to find who follows whom is used again for the next cell.
-struct Cell<'a> {
-    /// For each thread, how many of its events are replayed.
-    events: &'a [u64],
-    links: Vec<Link>,
-    /// For each link, the one whose run ended before it, if it is the one that took over.
+/// What it takes to find who follows whom, used again for the next cell.
+struct Scratch {
+    /// For each link, the one whose run ended before it.
     previous: Vec<u32>,
-    /// Where each life begins.
-    heads: Vec<u32>,
-    /// Links that follow each other in a circle have no head; one of each circle.
-    circling: Vec<u32>,
     /// Where the last source of each thread was found.
     hints: Vec<u32>,
 }
 
-impl<'a> Cell<'a> {
-    fn new(events: &'a [u64]) -> Cell<'a> {
-        Cell {
-            events,
-            links: Vec::new(),
-            previous: Vec::new(),
-            heads: Vec::new(),
-            circling: Vec::new(),
-            hints: vec![0; events.len()],
-        }
-    }
-
-    fn load(&mut self, logs: &Logs, places: &[Place]) {
-        self.links.clear();
-        self.links.extend(places.iter().map(|place| {
-            let record = &logs.threads[place.thread as usize].records[place.index as usize];
-            let source = record.sources.first().unwrap_or_default();
-            Link {
-                event: record.event,
-                // A count of zero would be a user without a use.
-                source: source.count,
-                source_thread: source.thread.0,
-                thread: place.thread,
-                record: place.index,
-                successor: NONE,
-                access: record.access,
-            }
-        }));
-        self.connect();
-        self.find_circles();
-    }
-
-    fn connect(&mut self) {
+impl Scratch {
+    fn connect(&mut self, links: &mut [Link]) {
         self.previous.clear();
-        for link in 0..self.links.len() as u32 {
-            let previous = self.run_before(link).filter(|previous| *previous != link);
+        for link in 0..links.len() as u32 {
+            let previous = self.run_before(links, link).filter(|previous| *previous != link);
             self.previous.push(previous.unwrap_or(NONE));
             let Some(previous) = previous else { continue };
-            let current = self.links[previous as usize].successor;
-            let precedence = |link: u32| self.links[link as usize].precedence();
+            let current = links[previous as usize].successor;
+            let precedence = |link: u32| links[link as usize].precedence();
             if current == NONE || precedence(link) < precedence(current) {
-                self.links[previous as usize].successor = link;
+                links[previous as usize].successor = link;
             }
         }
-        // The source's thread had no run here, or had already passed it on: a new life of the cell.
-        let follows = |link: u32| match self.previous[link as usize] {
-            NONE => false,
-            previous => self.links[previous as usize].successor == link,
-        };
-        let links = 0..self.links.len() as u32;
-        self.heads.clear();
-        self.heads.extend(links.filter(|link| !follows(*link)));
+        for (link, previous) in (0..).zip(&self.previous) {
+            // Otherwise the source's thread had no run here, or had already passed it on: a new life of the cell.
+            let follows = *previous != NONE && links[*previous as usize].successor == link;
+            links[link as usize].is_head = !follows;
+        }
+        break_circles(links);
     }
 
     /// The run that contains the last event before the link's source: the newest of the thread that had begun by then.
-    fn run_before(&mut self, link: u32) -> Option<u32> {
-        let (thread, count) = (
-            self.links[link as usize].source_thread,
-            self.links[link as usize].source,
-        );
+    fn run_before(&mut self, links: &[Link], link: u32) -> Option<u32> {
+        let (thread, count) = (links[link as usize].source_thread, links[link as usize].source);
         if count == 0 {
             return None;
         }
-        let links = &self.links;
         let hint = self.hints.get(thread as usize).copied().unwrap_or(0) as usize;
         let end = partition_point_near(links.len(), hint, |l| {
             (links[l].thread, links[l].event) < (thread, count)
@@ -216,47 +191,50 @@ impl<'a> Cell<'a> {
             .filter(|l| links[*l].thread == thread)
             .map(|l| l as u32)
     }
+}
 
-    /// No recorder writes links that circle; taken from any of them they give orders that contradict each other, which
-    /// is what has to be reported.
-    fn find_circles(&mut self) {
-        self.circling.clear();
-        let from_heads: usize = self.heads.iter().map(|head| self.from(*head).count()).sum();
-        if from_heads == self.links.len() {
-            return;
-        }
-        let mut visited = vec![false; self.links.len()];
-        for head in &self.heads {
-            self.from(*head).for_each(|link| visited[link as usize] = true);
-        }
-        for start in 0..self.links.len() as u32 {
-            if !visited[start as usize] {
-                self.circling.push(start);
-                self.from(start).for_each(|link| visited[link as usize] = true);
-            }
+/// Links that follow each other in a circle have no head. No recorder writes them; taken from any of them they give orders
+/// that contradict each other, which is what has to be reported.
+fn break_circles(links: &mut [Link]) {
+    let all = 0..links.len() as u32;
+    let heads = all.clone().filter(|link| links[*link as usize].is_head);
+    let from_heads: usize = heads.map(|head| from(links, head).count()).sum();
+    if from_heads == links.len() {
+        return;
+    }
+    let mut visited = vec![false; links.len()];
+    for head in all.clone().filter(|link| links[*link as usize].is_head) {
+        from(links, head).for_each(|link| visited[link as usize] = true);
+    }
+    for start in all {
+        if !visited[start as usize] {
+            from(links, start).for_each(|link| visited[link as usize] = true);
+            links[start as usize].is_head = true;
         }
     }
+}
 
-    /// A link and what follows it, each once.
-    fn from(&self, first: u32) -> impl Iterator<Item = u32> {
-        let after = move |link: &u32| {
-            let next = self.links[*link as usize].successor;
-            (next != NONE && next != first).then_some(next)
-        };
-        std::iter::successors(Some(first), after)
-    }
+/// A link and what follows it, each once.
+fn from(links: &[Link], first: u32) -> impl Iterator<Item = u32> {
+    let after = move |link: &u32| {
+        let next = links[*link as usize].successor;
+        (next != NONE && next != first).then_some(next)
+    };
+    std::iter::successors(Some(first), after)
 }
 
 /// One cell from its first use to its last, or to where its memory began a new life.
 pub(crate) struct Life<'a> {
-    cell: &'a Cell<'a>,
+    links: &'a [Link],
     head: u32,
+    /// For each thread, how many of its events are replayed.
+    events: &'a [u64],
 }
 
 impl Life<'_> {
     /// In the order in which they happened.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Run> {
-        let links = &self.cell.links;
+        let links = self.links;
         let head = links[self.head as usize];
         let without_record = (head.source > 0).then(|| Run {
             thread: head.source_thread,
@@ -266,10 +244,10 @@ impl Life<'_> {
             reads: true,
             wrote: head.access.previous_wrote(),
         });
-        let with_record = self.cell.from(self.head).map(|index| {
+        let with_record = from(links, self.head).map(|index| {
             let link = links[index as usize];
             let successor = links.get(link.successor as usize);
-            let end = successor.map_or(self.cell.events[link.thread as usize], |s| s.source);
+            let end = successor.map_or(self.events[link.thread as usize], |s| s.source);
             Run {
                 thread: link.thread,
                 record: link.record,

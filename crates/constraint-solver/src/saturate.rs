@@ -9,7 +9,6 @@ use crate::Watch;
 use crate::lanes::Lanes;
 use crate::lanes::order;
 use crate::order::Graph;
-use crate::order::Indifferent;
 use crate::problem::Edge;
 use crate::problem::Interval;
 use crate::problem::Node;
@@ -42,9 +41,7 @@ pub(crate) fn saturate(problem: &Problem, watch: &dyn Watch) -> Result<Saturated
     let nodes: usize = problem.chains.iter().map(|length| *length as usize).sum();
     if nodes.saturating_mul(problem.chains.len()) > ENTRIES_MAX {
         let graph = Graph::new(&problem.chains, &edges);
-        graph
-            .linear_order(&mut Indifferent)
-            .map_err(|cycle| circle(&cycle, &edges, false))?;
+        graph.linear_order().map_err(|cycle| circle(&cycle, &edges, false))?;
         return Ok(Saturated {
             edges,
             lanes,
@@ -103,9 +100,7 @@ pub(crate) struct Clocks {
 impl Clocks {
     fn new(chains: &[u32], edges: &[Edge]) -> Result<(Clocks, Vec<u32>), Circle> {
         let graph = Graph::new(chains, edges);
-        let order = graph
-            .linear_order(&mut Indifferent)
-            .map_err(|cycle| circle(&cycle, edges, false))?;
+        let order = graph.linear_order().map_err(|cycle| circle(&cycle, edges, false))?;
         let width = chains.len();
         let mut bases: Vec<usize> = Vec::with_capacity(width);
         bases.extend((0..width as u32).map(|chain| graph.id(Node { chain, position: 0 })));

@@ -8,7 +8,8 @@
 //! range  u64 address | u64 bytes | the bytes, padded to a multiple of 8
 //! ```
 //!
-//! A clock that was read in the usual way ([`Clock`]) has a short form of two words; its first bit is 1.
+//! The commonest entries have short forms of one to three words: a clock that was read in the usual way ([`Clock`]), and a call
+//! of small numbers ([`Short`]). Their first bit is 1.
 //!
 //! NOTE [Desk]
 //!
@@ -23,18 +24,28 @@
 //!
 //! Both numbers are in the header. `shelved` grows when the bytes are on the shelf and before the desk is used again;
 //! `length` grows when an entry is whole. Whenever the process is killed, they describe whole entries.
+mod short;
+
+pub use short::Before;
+pub use short::Clock;
+pub use short::ClockNumber;
+pub use short::Short;
+pub use short::ShortHash;
+
 use run_model::ThreadIndex;
+use short::Changed;
+use short::Form;
 
 /// "RFRNINP\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNINP\x01");
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 pub const HEADER_BYTES: usize = 64;
 /// Where the header keeps the length of the stream: 8-aligned, so that one store publishes it.
 pub const LENGTH_OFFSET: usize = 16;
 /// Where it keeps how much of the stream is on the shelf: a multiple of pages, so that a replay can map desk behind shelf.
 pub const SHELVED_OFFSET: usize = 24;
 pub const DESK_AT: usize = 4096;
-pub const DESK_BYTES: usize = 1 << 16;
+pub const DESK_BYTES: usize = 1 << 17;
 pub const SHELF_AT: usize = DESK_AT + DESK_BYTES;
 pub const ENTRY_BYTES: usize = 40;
 pub const RANGE_BYTES: usize = 16;
@@ -100,12 +111,14 @@ pub fn encode_range(address: u64, bytes: u64) -> [u8; RANGE_BYTES] {
     out
 }
 
-/// A checksum of an entry against torn and flipped bytes: eight at a time, since there may be many, and in four lanes, since
-/// a processor can multiply several numbers at once but not one several times.
+/// A checksum of an entry against torn and flipped bytes, eight at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct RangeHash(u64);
 
 const LANES: usize = 4;
+/// Words that are hashed one after the other. If there are more, it is in four lanes, since a processor can multiply several
+/// numbers at once but not one several times.
+pub const WORDS_IN_ORDER: usize = 16;
 const BEGINNING: u64 = 0x9ae1_6a3b_2f90_404f;
 
 #[inline]
@@ -137,20 +150,15 @@ impl RangeHash {
 
     #[inline]
     pub fn update(&mut self, address: u64, bytes: &[u8]) {
-        let mut state = mix(self.0 ^ address, bytes.len() as u64);
-        let (blocks, rest) = bytes.as_chunks::<{ 8 * LANES }>();
-        if !blocks.is_empty() {
-            state = hash_blocks(state, blocks);
-        }
-        let (words, rest) = rest.as_chunks::<8>();
-        for word in words {
-            state = mix(state, u64::from_le_bytes(*word));
-        }
+        let (words, rest) = bytes.as_chunks::<8>();
+        self.0 = mix_words(mix(self.0 ^ address, bytes.len() as u64), words);
         if !rest.is_empty() {
-            let last = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-            state = mix(state, last);
+            let last = match bytes.last_chunk::<8>() {
+                Some(last) => u64::from_le_bytes(*last) >> (64 - 8 * rest.len()),
+                None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            };
+            self.0 = mix(self.0, last);
         }
-        self.0 = state;
     }
 
     #[inline]
@@ -159,91 +167,28 @@ impl RangeHash {
     }
 }
 
-fn hash_blocks(state: u64, blocks: &[[u8; 8 * LANES]]) -> u64 {
+#[inline]
+fn mix_words(state: u64, words: &[[u8; 8]]) -> u64 {
+    if words.len() > WORDS_IN_ORDER {
+        return mix_in_lanes(state, words);
+    }
+    words
+        .iter()
+        .fold(state, |state, word| mix(state, u64::from_le_bytes(*word)))
+}
+
+#[inline(never)]
+fn mix_in_lanes(state: u64, words: &[[u8; 8]]) -> u64 {
+    let (blocks, rest) = words.as_chunks::<LANES>();
     let mut lanes = [state, state ^ 1, state ^ 2, state ^ 3];
     for block in blocks {
-        let (words, _) = block.as_chunks::<8>();
-        for (lane, word) in lanes.iter_mut().zip(words) {
+        for (lane, word) in lanes.iter_mut().zip(block) {
             *lane = mix(*lane, u64::from_le_bytes(*word));
         }
     }
-    lanes.into_iter().fold(state, mix)
-}
-
-/// A clock that was read without an error, shortly after the entry before: most entries of many programs are no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
-    pub number: ClockNumber,
-    /// How many events the thread had since the entry before: up to 15.
-    pub events: u64,
-    /// Where the time was stored.
-    pub address: u64,
-    pub seconds: u64,
-    /// Nano- or microseconds, as the call has it.
-    pub fraction: u64,
-}
-
-/// The calls that have a short form. They store two words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClockNumber {
-    ClockGettime = 228,
-    Gettimeofday = 96,
-}
-
-impl Clock {
-    pub const BYTES: usize = 16;
-    const ADDRESS_BITS: u32 = 48;
-    const FRACTION_BITS: u32 = 30;
-
-    /// The short form, if it can have one: 1 bit, bit for the number, 0, 0, 4 bits events, 8 bits sum, 48 bits address;
-    /// 34 bits seconds, 30 bits fraction.
-    #[inline]
-    pub fn encode(&self) -> Option<[u64; 2]> {
-        let fits = self.events < 16
-            && self.address >> Clock::ADDRESS_BITS == 0
-            && self.fraction >> Clock::FRACTION_BITS == 0
-            && self.seconds >> (64 - Clock::FRACTION_BITS) == 0;
-        if !fits {
-            return None;
-        }
-        let is_other = (self.number == ClockNumber::Gettimeofday) as u64;
-        let first = 1 << 63 | is_other << 62 | self.events << 56 | self.address;
-        let second = self.seconds << Clock::FRACTION_BITS | self.fraction;
-        Some([first | sum(first, second) << Clock::ADDRESS_BITS, second])
-    }
-
-    /// Nothing: some bit is not as it was written.
-    fn decode(first: u64, second: u64) -> Option<Clock> {
-        let without_sum = first & !(0xff << Clock::ADDRESS_BITS);
-        let is_whole = first == without_sum | sum(without_sum, second) << Clock::ADDRESS_BITS && first >> 60 & 3 == 0;
-        is_whole.then_some(Clock {
-            number: match first >> 62 & 1 {
-                0 => ClockNumber::ClockGettime,
-                _ => ClockNumber::Gettimeofday,
-            },
-            events: first >> 56 & 15,
-            address: first & ((1 << Clock::ADDRESS_BITS) - 1),
-            seconds: second >> Clock::FRACTION_BITS,
-            fraction: second & ((1 << Clock::FRACTION_BITS) - 1),
-        })
-    }
-
-    /// What the call stored.
-    fn stored(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&self.seconds.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.fraction.to_le_bytes());
-        bytes
-    }
-}
-
-/// Eight bits that change whenever one bit of two words does, and usually when more do.
-#[inline]
-fn sum(first: u64, second: u64) -> u64 {
-    let mut sum = first ^ second.rotate_left(3);
-    sum ^= sum >> 32;
-    sum ^= sum >> 16;
-    (sum ^ sum >> 8) & 0xff
+    let state = lanes.into_iter().fold(state, mix);
+    rest.iter()
+        .fold(state, |state, word| mix(state, u64::from_le_bytes(*word)))
 }
 
 /// Why a file of inputs cannot be read.
@@ -301,7 +246,7 @@ impl core::fmt::Display for Damage {
 pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    event: u64,
+    before: Before,
 }
 
 /// One call, as read.
@@ -309,8 +254,15 @@ pub struct Reader<'a> {
 pub struct Call<'a> {
     pub entry: Entry,
     ranges: &'a [u8],
-    /// A clock's address, and what it stored.
-    clock: Option<(u64, [u8; 16])>,
+    /// The range of a short form.
+    only: Option<(u64, Stored<'a>)>,
+}
+
+/// What a call stored that has a short form.
+#[derive(Clone, Copy, Debug)]
+enum Stored<'a> {
+    Clock([u8; 16]),
+    Bytes(&'a [u8]),
 }
 
 /// Where the stream is in a file: see NOTE [Desk].
@@ -389,7 +341,7 @@ impl<'a> Reader<'a> {
         Reader {
             bytes: stream,
             at: 0,
-            event: 0,
+            before: Before::new(),
         }
     }
 
@@ -401,15 +353,13 @@ impl<'a> Reader<'a> {
         if rest.is_empty() {
             return Ok(None);
         }
-        if let Some(words) = rest.get(..Clock::BYTES)
-            && u64_at(words, 0) >> 63 == 1
+        if rest.len() >= 8
+            && let Some(form) = Form::of(u64_at(rest, 0))
         {
-            let clock = Clock::decode(u64_at(words, 0), u64_at(words, 8)).ok_or(Damage::Hash { offset })?;
-            self.at += Clock::BYTES;
-            return self.clock(&clock).ok_or(Damage::Event { offset }).map(Some);
+            return self.short(form, rest, offset).map(Some);
         }
         let entry = Entry::decode(rest.first_chunk().ok_or(torn)?);
-        if entry.event < self.event || entry.event >> 63 != 0 {
+        if entry.event < self.before.event || entry.event >> 63 != 0 {
             return Err(Damage::Event { offset });
         }
         let mut end = ENTRY_BYTES;
@@ -423,26 +373,73 @@ impl<'a> Reader<'a> {
             return Err(Damage::Hash { offset });
         }
         self.at += end;
-        self.event = entry.event;
+        self.before.event = entry.event;
+        if entry.time != 0 {
+            self.before.time = entry.time;
+        }
         Ok(Some(Call {
             entry,
             ranges: &rest[ENTRY_BYTES..end],
-            clock: None,
+            only: None,
         }))
     }
 
     /// The call that a short form stands for.
-    fn clock(&mut self, clock: &Clock) -> Option<Call<'a>> {
-        self.event = self.event.checked_add(clock.events)?;
-        Some(Call {
-            entry: Entry {
-                event: self.event,
-                number: clock.number as u32,
-                ranges: 1,
-                ..Entry::default()
-            },
+    fn short(&mut self, form: Form, rest: &'a [u8], offset: u64) -> Result<Call<'a>, Damage> {
+        let torn = Damage::Torn { offset };
+        let changed = |Changed| Damage::Hash { offset };
+        let word = |i: usize| rest.get(8 * i..8 * i + 8).map(|word| u64_at(word, 0)).ok_or(torn);
+        let first = word(0)?;
+        let (entry, only, end) = match form {
+            Form::Clock | Form::LaterClock => {
+                let second = (form == Form::Clock).then(|| word(1)).transpose()?;
+                let clock = Clock::decode(first, second, &mut self.before).map_err(changed)?;
+                let entry = Entry {
+                    event: clock.event,
+                    number: clock.number as u32,
+                    ranges: 1,
+                    ..Entry::default()
+                };
+                let end = if second.is_some() { 16 } else { 8 };
+                (entry, Some((clock.address, Stored::Clock(clock.stored()))), end)
+            }
+            Form::Call | Form::CallWithRange => {
+                let range = (form == Form::CallWithRange).then(|| word(2)).transpose()?;
+                let second = word(1)?;
+                let mut hash = ShortHash::new(short::without_hash(first), second);
+                let call = Short::decode(first, second, range, &mut self.before).map_err(changed)?;
+                let (mut only, mut end) = (None, Short::BYTES);
+                if let (Some(word), Some((address, bytes))) = (range, call.range) {
+                    let start = Short::BYTES_WITH_RANGE;
+                    end = start + bytes.next_multiple_of(8);
+                    let padded = rest.get(start..end).ok_or(torn)?;
+                    hash.word(word);
+                    hash.words(padded.as_chunks::<8>().0);
+                    only = Some((address, Stored::Bytes(&padded[..bytes])));
+                }
+                if hash.into(short::without_hash(first)) != first {
+                    return Err(Damage::Hash { offset });
+                }
+                let entry = Entry {
+                    event: call.event,
+                    number: call.number,
+                    check: call.check,
+                    result: call.result,
+                    time: call.time,
+                    ranges: only.is_some() as u32,
+                    hash: 0,
+                };
+                (entry, only, end)
+            }
+        };
+        if entry.event >> 63 != 0 {
+            return Err(Damage::Event { offset });
+        }
+        self.at += end;
+        Ok(Call {
+            entry,
             ranges: &[],
-            clock: Some((clock.address, clock.stored())),
+            only,
         })
     }
 }
@@ -457,8 +454,11 @@ impl<'a> Call<'a> {
             at = next;
             Some(range)
         });
-        let clock = self.clock.as_ref().map(|(address, stored)| (*address, &stored[..]));
-        clock.into_iter().chain(others)
+        let only = self.only.as_ref().map(|(address, stored)| match stored {
+            Stored::Clock(bytes) => (*address, &bytes[..]),
+            Stored::Bytes(bytes) => (*address, *bytes),
+        });
+        only.into_iter().chain(others)
     }
 }
 
@@ -613,50 +613,6 @@ mod tests {
         #[test]
         fn nonsense_is_refused_in_peace(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = read(&file_of(0, &bytes, 0), 0);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn clocks_are_read(address in 0u64..1 << 48, seconds in 0u64..1 << 34, fraction in 0u64..1 << 30, bit in 0usize..128) {
-            let clock = |events, number| Clock { number, events, address, seconds, fraction };
-            let clocks = [clock(3, ClockNumber::ClockGettime), clock(0, ClockNumber::Gettimeofday)];
-            let words: Vec<u64> = clocks.iter().filter_map(Clock::encode).flatten().collect();
-            let mut stream: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-            let read = read(&file_of(1, &stream, 0), 1);
-            let stored = || vec![(address, [seconds.to_le_bytes(), fraction.to_le_bytes()].concat())];
-            prop_assert_eq!(read, Ok(vec![(3, 228, 0, stored()), (3, 96, 0, stored())]));
-            stream[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(Reader::new(&stream).next_call().is_err());
-        }
-    }
-
-    #[test]
-    fn what_is_too_large_for_the_short_form_has_none() {
-        let small = Clock {
-            number: ClockNumber::ClockGettime,
-            events: 15,
-            address: 1,
-            seconds: 1,
-            fraction: 1,
-        };
-        assert!(small.encode().is_some());
-        for large in [
-            Clock { events: 16, ..small },
-            Clock {
-                address: 1 << 48,
-                ..small
-            },
-            Clock {
-                seconds: 1 << 34,
-                ..small
-            },
-            Clock {
-                fraction: 1 << 30,
-                ..small
-            },
-        ] {
-            assert_eq!(large.encode(), None);
         }
     }
 

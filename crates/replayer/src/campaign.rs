@@ -1,7 +1,7 @@
 //! Recording until something fails: attempt after attempt into one directory, and only the failing one is kept.
 use crate::Error;
 use crate::Result;
-use crate::call_sites;
+use crate::call_sites::CallSites;
 use crate::output::PassTo;
 use crate::record::Recording;
 use crate::record::Show;
@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -84,8 +85,9 @@ impl Campaign {
             None => store.create(&self.recording.command[0])?,
         };
         sys::catch_signals();
-        match self.repeat(&run, &mut meta, &mut progress) {
-            Ok(recorded) => self.conclude(store, run, recorded, meta),
+        let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str())));
+        match self.repeat(&run, &mut meta, &sites, &mut progress) {
+            Ok(recorded) => self.conclude(store, run, recorded, meta, &sites),
             Err(error) => {
                 // The first error is the one to report; what is left behind is at worst an empty directory.
                 let _ = run.remove();
@@ -95,9 +97,14 @@ impl Campaign {
     }
 
     /// Runs the program until the campaign is over. The last attempt is in the directory.
-    fn repeat(&self, run: &RunDirectory, meta: &mut RunMeta, progress: &mut dyn FnMut(Progress)) -> Result<Repeated> {
+    fn repeat(
+        &self,
+        run: &RunDirectory,
+        meta: &mut RunMeta,
+        sites: &Arc<CallSites>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Repeated> {
         let started = Instant::now();
-        let call_sites = call_sites::table_for(Path::new(meta.executable.path.as_os_str()));
         let mut attempts = 0;
         let show = if self.attempts == Attempts::Once {
             Show::Output
@@ -106,7 +113,6 @@ impl Campaign {
         };
         loop {
             let seed = self.chaos_seed.map(|seed| seed.wrapping_add(attempts).max(1));
-            let sites = call_sites.as_deref().unwrap_or(&[]);
             self.recording.attempt(run, meta, sites, seed, show)?;
             attempts += 1;
             let outcome = meta.ending.as_ref().map(|ending| ending.outcome);
@@ -118,7 +124,7 @@ impl Campaign {
                     elapsed,
                     kept,
                     interrupted,
-                    without_inputs: call_sites.as_ref().err().cloned(),
+                    without_inputs: sites.first.as_ref().err().cloned(),
                 })
             };
             let Attempts::UntilFailure { at_most } = self.attempts else {
@@ -139,7 +145,14 @@ impl Campaign {
         }
     }
 
-    fn conclude(&self, store: &Store, run: RunDirectory, repeated: Repeated, mut meta: RunMeta) -> Result<Recorded> {
+    fn conclude(
+        &self,
+        store: &Store,
+        run: RunDirectory,
+        repeated: Repeated,
+        mut meta: RunMeta,
+        sites: &CallSites,
+    ) -> Result<Recorded> {
         let Repeated {
             attempts,
             elapsed,
@@ -150,7 +163,7 @@ impl Campaign {
         let (mut seal_failed, mut latest_failed) = (None, None);
         let run = if kept {
             // The program ran, and its exit status counts, even if the disk is full by now.
-            seal_failed = self.recording.seal(&run, &mut meta).err();
+            seal_failed = self.recording.seal(&run, &mut meta, sites).err();
             latest_failed = store.set_latest(&run).err();
             Some(run)
         } else {

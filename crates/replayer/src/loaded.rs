@@ -53,7 +53,7 @@ pub struct LoadedRun {
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
     pub sites: SiteBook,
-    /// Where its libc entered the kernel, and the process's id: for replays.
+    /// Where its objects entered the kernel, and the process's id: for replays.
     pub call_sites: Vec<u8>,
     pub pid: u32,
     pub origin: Origin,
@@ -146,10 +146,7 @@ impl LoadedRun {
         for overview in others {
             let number = overview.meta.process.as_ref().map_or(0, |process| process.number);
             let process = LoadedRun::from_overview(first.run.process(number), overview, &mut progress)?;
-            first.processes.push(LoadedRun {
-                call_sites: first.call_sites.clone(),
-                ..process
-            });
+            first.processes.push(process);
         }
         Ok(first)
     }

@@ -8,10 +8,14 @@ use std::path::Path;
 use std::path::PathBuf;
 
 /// For a record: itself, its gate, and what it takes to find out what that waits for.
-const BYTES_PER_RECORD: u64 = 360;
-/// For each source of a record but the first.
-const BYTES_PER_MORE_SOURCE: u64 = 160;
+const BYTES_PER_RECORD: u64 = 280;
+/// For each source of a record but the first, beside itself.
+const BYTES_PER_MORE_SOURCE: u64 = 64;
 const BYTES_PER_THREAD: u64 = 4096;
+/// For each two threads that run at once: entries of clocks.
+const BYTES_PER_PAIR: u64 = 32;
+/// So many at once are more than usual, and how many do is not known beforehand.
+const THREADS_AT_ONCE: u64 = 1024;
 /// What else the process holds: the program's sites and symbols, mostly.
 const BYTES_ANYWAY: u64 = 64 << 20;
 
@@ -24,6 +28,7 @@ pub fn to_solve(logs: &Logs) -> u64 {
     records().count() as u64 * (BYTES_PER_RECORD - own)
         + more * BYTES_PER_MORE_SOURCE
         + threads * BYTES_PER_THREAD
+        + threads.min(THREADS_AT_ONCE).pow(2) * BYTES_PER_PAIR
         + BYTES_ANYWAY
 }
 

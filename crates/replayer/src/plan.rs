@@ -311,19 +311,17 @@ fn unsolvable(loaded: &LoadedRun, why: &Unsolvable) -> Error {
 
 /// What an event is, if it has a record; otherwise what came before it.
 fn describe_event(loaded: &LoadedRun, thread: ThreadIndex, event: u64) -> String {
-    let records = loaded
-        .logs
-        .threads
-        .get(thread.0 as usize)
-        .map_or(&[][..], |log| &log.records);
+    let log = loaded.logs.threads.get(thread.0 as usize);
+    let records = log.map_or(&[][..], |log| &log.records);
     let first = records.partition_point(|record| record.event < event);
-    let own: Vec<String> = records[first..]
-        .iter()
-        .take_while(|record| record.event == event)
-        .map(|record| describe::record(record, &loaded.sites))
-        .collect();
-    match (own.is_empty(), records[..first].last()) {
-        (false, _) => own.join(" and "),
+    let own = || records[first..].iter().take_while(|record| record.event == event);
+    // Of several, those that say what it comes after.
+    let waits = own().any(|record| !record.sources.is_empty());
+    let shown = own().filter(|record| !waits || !record.sources.is_empty());
+    let mut shown: Vec<String> = shown.map(|record| describe::record(record, &loaded.sites)).collect();
+    shown.dedup();
+    match (shown.is_empty(), records[..first].last()) {
+        (false, _) => shown.join("; "),
         (true, Some(last)) => format!(
             "no record of its own; the last one before is event {}, {}",
             last.event,

@@ -1,7 +1,8 @@
 //! Recording: one program, once.
 use crate::Error;
 use crate::Result;
-use crate::call_sites;
+use crate::call_sites::Answers;
+use crate::call_sites::CallSites;
 use crate::launch::Running;
 use crate::launch::outcome_of;
 use crate::launch::recording_environment;
@@ -32,6 +33,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -97,7 +99,7 @@ impl Recording {
             scope: self.scope,
             chaos_seed: None,
             log_bytes_max: self.log_bytes_max,
-            own_calls: Vec::new(),
+            unrecorded_calls: Vec::new(),
             process: None,
             started: 0,
             ending: None,
@@ -106,12 +108,11 @@ impl Recording {
 
     /// Runs the program once into an empty run directory. The run is not yet sealed.
     ///
-    /// `call_sites`: where the program's libc enters the kernel; empty: inputs are not recorded.
     pub fn attempt(
         &self,
         run: &RunDirectory,
         meta: &mut RunMeta,
-        call_sites: &[u8],
+        sites: &Arc<CallSites>,
         chaos_seed: Option<u64>,
         show: Show,
     ) -> Result<()> {
@@ -122,7 +123,7 @@ impl Recording {
             log_bytes_max: self.log_bytes_max.unwrap_or(0),
             trace: false,
             run_directory: run.path(),
-            call_sites,
+            call_sites: sites.first.as_deref().unwrap_or(&[]),
             pid: 0,
             follow: self.follow,
             beginning: Beginning::default(),
@@ -141,6 +142,7 @@ impl Recording {
             ))
         };
         let (out, err) = (capture("stdout", PassTo::Stdout)?, capture("stderr", PassTo::Stderr)?);
+        let _answers = Answers::begin(sites, run, &control)?;
         let (cpu_before, _) = sys::ended_children();
         let started = Instant::now();
         let mut running = Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?;
@@ -183,9 +185,9 @@ impl Recording {
     }
 
     /// Completes a run that was kept.
-    pub fn seal(&self, run: &RunDirectory, meta: &mut RunMeta) -> Result<()> {
+    pub fn seal(&self, run: &RunDirectory, meta: &mut RunMeta, sites: &CallSites) -> Result<()> {
         meta.libraries = libraries::used_by(run, Path::new(meta.executable.path.as_os_str()))?;
-        meta.own_calls = call_sites::elsewhere(meta);
+        meta.unrecorded_calls = sites.unrecorded(run, meta)?;
         let is_one_left_out = processes::seal_all(run, meta)?;
         if let Some(ending) = meta.ending.as_mut().filter(|_| is_one_left_out) {
             ending.forked = true;

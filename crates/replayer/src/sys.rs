@@ -17,6 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicI32;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -30,6 +31,71 @@ pub fn anonymous_file(name: &CStr) -> io::Result<File> {
         } else {
             Ok(File::from_raw_fd(descriptor))
         }
+    }
+}
+
+/// A number in a file that programs have mapped, too, and sleep on.
+pub struct SharedWord {
+    page: *mut libc::c_void,
+    offset: usize,
+}
+
+// SAFETY: what is shared is an atomic number.
+unsafe impl Send for SharedWord {}
+// SAFETY: as above.
+unsafe impl Sync for SharedWord {}
+
+impl SharedWord {
+    const PAGE_BYTES: usize = 4096;
+
+    pub fn map(file: &File, offset: usize) -> io::Result<SharedWord> {
+        let (any, access) = (std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE);
+        let start = (offset / SharedWord::PAGE_BYTES * SharedWord::PAGE_BYTES) as libc::off_t;
+        // SAFETY: a new mapping, unmapped when this is dropped.
+        let page = unsafe {
+            libc::mmap(
+                any,
+                SharedWord::PAGE_BYTES,
+                access,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                start,
+            )
+        };
+        if page == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(SharedWord {
+            page,
+            offset: offset % SharedWord::PAGE_BYTES,
+        })
+    }
+
+    pub fn word(&self) -> &AtomicU32 {
+        // SAFETY: inside the page, which is mapped for as long as this is; numbers in the file are aligned.
+        unsafe { &*self.page.byte_add(self.offset).cast::<AtomicU32>() }
+    }
+
+    /// Sleeps until somebody wakes those who sleep here, or for so long; not at all if the number is not `value`.
+    pub fn wait(&self, value: u32, time: Duration) {
+        let time = libc::timespec {
+            tv_sec: time.as_secs() as libc::time_t,
+            tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
+        };
+        // SAFETY: the kernel reads a valid number and a time.
+        unsafe { libc::syscall(libc::SYS_futex, self.word().as_ptr(), libc::FUTEX_WAIT, value, &time) };
+    }
+
+    pub fn wake_all(&self) {
+        // SAFETY: the kernel uses the address only.
+        unsafe { libc::syscall(libc::SYS_futex, self.word().as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
+    }
+}
+
+impl Drop for SharedWord {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map`, and nobody has a reference into it any more.
+        unsafe { libc::munmap(self.page, SharedWord::PAGE_BYTES) };
     }
 }
 

@@ -13,9 +13,17 @@ use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::CONTROL_STRIDE;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
+use runtime_abi::QUESTION_PATH_BYTES_MAX;
 use runtime_abi::SHOWN_MAX;
 use runtime_abi::THREADS_MAX;
 use runtime_abi::ThreadSlot;
+use runtime_abi::call_sites::Entry;
+use runtime_abi::call_sites::IDENTITY_BYTES;
+use runtime_abi::call_sites::OBJECTS_MAX;
+use runtime_abi::call_sites::Object;
+use runtime_abi::call_sites::SITES_MAX;
+use runtime_abi::call_sites::Table;
+use runtime_abi::call_sites::state;
 use runtime_abi::divergence;
 use runtime_abi::ended;
 use runtime_abi::mode;
@@ -23,9 +31,11 @@ use runtime_abi::origin;
 use runtime_abi::thread_state;
 use serde::Deserialize;
 use serde::Serialize;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::mem::offset_of;
 use std::mem::size_of;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -105,6 +115,26 @@ pub enum Ended {
 pub struct FailurePoint {
     pub thread: u32,
     pub event: u64,
+}
+
+/// A process of a recording wants to know where an object enters the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Its number in the run.
+    pub process: u32,
+    pub pid: u32,
+    /// As the process knows it: perhaps relative.
+    pub path: PathBuf,
+}
+
+/// An object of a program, in the table of call sites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallObject {
+    pub identity: [u8; IDENTITY_BYTES],
+    /// Which of the table's entries are about it.
+    pub entries: Range<usize>,
+    /// Its calls come to the runtime.
+    pub is_replaced: bool,
 }
 
 /// What the runtime tells the tool.
@@ -284,6 +314,59 @@ impl ControlFile {
         decode_header(&bytes, &self.path)
     }
 
+    /// The same, to answer what the process asks.
+    pub fn open_to_write(path: &Path) -> Result<ControlFile> {
+        ControlFile::open(path)?;
+        let file = File::options().read(true).write(true).open(path);
+        Ok(ControlFile {
+            file: file.map_err(|e| Error::io("write", path, e))?,
+            path: path.to_owned(),
+            offset: 0,
+        })
+    }
+
+    /// The object that a process of the run asks about; valid while `question` says so.
+    pub fn question(&self) -> Result<Question> {
+        let mut bytes = vec![0; offset_of!(ControlHeader, question_path) + QUESTION_PATH_BYTES_MAX];
+        self.read(&mut bytes, 0)?;
+        let length = u32_at(&bytes, offset_of!(ControlHeader, question_path_bytes)) as usize;
+        let path = &bytes[offset_of!(ControlHeader, question_path)..][..length.min(QUESTION_PATH_BYTES_MAX)];
+        Ok(Question {
+            process: u32_at(&bytes, offset_of!(ControlHeader, question_process)),
+            pid: u32_at(&bytes, offset_of!(ControlHeader, question_pid)),
+            path: PathBuf::from(OsStr::from_bytes(path)),
+        })
+    }
+
+    /// Appends an object to the table of call sites. False: there is no room for it.
+    ///
+    /// `entries`: as many `runtime_abi::call_sites::Entry`.
+    pub fn add_object(&self, identity: &[u8; IDENTITY_BYTES], entries: &[u8]) -> Result<bool> {
+        let table = self.call_sites()?;
+        let objects = objects_of(&table);
+        let first = objects.last().map_or(0, |last| last.entries.end);
+        let count = entries.len() / size_of::<Entry>();
+        if objects.len() == OBJECTS_MAX || first + count > SITES_MAX {
+            return Ok(false);
+        }
+        let object = encode_object(identity, first, count);
+        let at = |offset: usize| CALL_SITES_OFFSET + offset;
+        self.write(entries, at(offset_of!(Table, entries) + first * size_of::<Entry>()))?;
+        self.write(
+            &object,
+            at(offset_of!(Table, objects) + objects.len() * size_of::<Object>()),
+        )?;
+        // Last: what is counted is whole.
+        let count = (objects.len() as u32 + 1).to_le_bytes();
+        self.write(&count, at(offset_of!(Table, count)))?;
+        Ok(true)
+    }
+
+    /// The objects in the table of call sites.
+    pub fn objects(&self) -> Result<Vec<CallObject>> {
+        Ok(objects_of(&self.call_sites()?))
+    }
+
     /// The table of call sites, to be given to a replay as it is.
     pub fn call_sites(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; CONTROL_BYTES - CALL_SITES_OFFSET];
@@ -326,6 +409,40 @@ impl ControlFile {
     pub fn set_log_bytes_max(&self, bytes_max: u64) -> Result<()> {
         self.write(&bytes_max.to_le_bytes(), offset_of!(ControlHeader, log_bytes_max))
     }
+}
+
+/// A table of call sites with one object.
+pub fn call_sites_of(identity: &[u8; IDENTITY_BYTES], entries: &[u8]) -> Vec<u8> {
+    let mut table = vec![0; offset_of!(Table, entries)];
+    table[..4].copy_from_slice(&1u32.to_le_bytes());
+    let object = encode_object(identity, 0, entries.len() / size_of::<Entry>());
+    table[offset_of!(Table, objects)..][..object.len()].copy_from_slice(&object);
+    table.extend(entries);
+    table
+}
+
+fn encode_object(identity: &[u8; IDENTITY_BYTES], first: usize, entries: usize) -> Vec<u8> {
+    let mut bytes = identity.to_vec();
+    for number in [first as u32, entries as u32, state::NEW] {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes
+}
+
+/// Up to the first that makes no sense.
+fn objects_of(table: &[u8]) -> Vec<CallObject> {
+    let count = (u32_at(table, offset_of!(Table, count)) as usize).min(OBJECTS_MAX);
+    let objects = table[offset_of!(Table, objects)..].chunks_exact(size_of::<Object>());
+    let decode = |bytes: &[u8]| {
+        let first = u32_at(bytes, offset_of!(Object, first)) as usize;
+        let end = first.checked_add(u32_at(bytes, offset_of!(Object, entries)) as usize)?;
+        (end <= SITES_MAX).then_some(CallObject {
+            identity: bytes[..IDENTITY_BYTES].try_into().ok()?,
+            entries: first..end,
+            is_replaced: u32_at(bytes, offset_of!(Object, state)) == state::REPLACED,
+        })
+    };
+    objects.take(count).map_while(decode).collect()
 }
 
 fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {

@@ -33,9 +33,9 @@ pub struct RunMeta {
     pub chaos_seed: Option<u64>,
     #[serde(default)]
     pub log_bytes_max: Option<u64>,
-    /// Files among these that enter the kernel by themselves: such calls are not recorded. Known once the run is sealed.
+    /// Files with system calls that are not recorded. Known once the run is sealed.
     #[serde(default)]
-    pub own_calls: Vec<Text>,
+    pub unrecorded_calls: Vec<UnrecordedCalls>,
     /// Absent for the first process of a run.
     #[serde(default)]
     pub process: Option<ProcessMeta>,
@@ -44,6 +44,14 @@ pub struct RunMeta {
     /// Absent while recording, and for ever if the recorder was killed.
     #[serde(default)]
     pub ending: Option<Ending>,
+}
+
+/// A file of the program's that enters the kernel where nothing could be put in the way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnrecordedCalls {
+    pub path: Text,
+    /// In how many places.
+    pub places: u64,
 }
 
 /// A process of a run that the recorder did not start itself.

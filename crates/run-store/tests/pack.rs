@@ -110,7 +110,7 @@ fn meta(executable: &Path, hash: String, bytes: u64) -> RunMeta {
         scope: Scope::Memory,
         chaos_seed: None,
         log_bytes_max: None,
-        own_calls: Vec::new(),
+        unrecorded_calls: Vec::new(),
         process: None,
         started: 1,
         ending: None,

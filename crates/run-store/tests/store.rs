@@ -58,7 +58,7 @@ fn meta(started: u64) -> RunMeta {
         scope: Scope::Memory,
         chaos_seed: Some(7),
         log_bytes_max: None,
-        own_calls: Vec::new(),
+        unrecorded_calls: Vec::new(),
         process: None,
         started,
         ending: None,

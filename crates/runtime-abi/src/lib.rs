@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -46,6 +46,8 @@ pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 //   cell word of p   = (p & !7) ^ CELL_XOR                    0x2000…, 0x7500…, 0x4000…, 0x5e00…
 //   ghost word of p  = (p & !7) ^ GHOST_XOR                   0x3000…, 0x6500…, 0x5000…, 0x4e00…
 //   our own mappings   RUNTIME_REGION, HIDING_PAGES           0x6800…, 0x6c00…
+//
+// Jumps that replace system calls reach 2 GiB. For those of the executable there are some pages of ours below it.
 //
 // The XOR constants differ from zero in their low bits so that data and shadow do not alias modulo 4096.
 pub const REGIONS: [(u64, u64); 4] = [
@@ -236,6 +238,31 @@ pub struct ControlHeader {
     pub failure_thread: u32,
     /// u64::MAX: there is none.
     pub failure_event: u64,
+
+    // In the file of the first process only. Recording: what a process asks the tool about an object it has loaded.
+    /// One of `question`.
+    pub question: AtomicU32,
+    /// Who asks: its number in the run, and its id.
+    pub question_process: AtomicU32,
+    pub question_pid: AtomicU32,
+    /// Length of `question_path`.
+    pub question_path_bytes: AtomicU32,
+    /// The object's path, as the process knows it.
+    pub question_path: [AtomicU8; QUESTION_PATH_BYTES_MAX],
+}
+
+pub const QUESTION_PATH_BYTES_MAX: usize = 4096;
+
+/// Values of [`ControlHeader::question`]. A question is where an object enters the kernel; the answer is one more object
+/// in the table of the process that asks, or none.
+pub mod question {
+    /// Nobody answers: it is not recording, or it is over, or somebody has waited in vain.
+    pub const CLOSED: u32 = 0;
+    /// Whoever wants to ask takes it.
+    pub const FREE: u32 = 1;
+    pub const TAKEN: u32 = 2;
+    pub const ASKED: u32 = 3;
+    pub const ANSWERED: u32 = 4;
 }
 
 /// Values of [`ThreadSlot::state`].
@@ -303,22 +330,46 @@ const _: () = assert!(offset_of!(ThreadSlot, seen) == 24);
 const _: () = assert!(offset_of!(ThreadSlot, window) == 32);
 const _: () = assert!(offset_of!(ThreadSlot, site) == 40);
 
-/// Places in libc that enter the kernel, which the runtime replaces by jumps to itself. Found by the crate
-/// `syscall-sites`, written into the control file by the tool.
+/// Places in a program's objects that enter the kernel, which the runtime replaces by jumps to itself. Found by the crate
+/// `syscall-sites`, written into the control file by the tool: libc's before the process begins, those of other objects
+/// when the process has loaded them (`question`).
 pub mod call_sites {
-    pub const BUILD_ID_BYTES: usize = 20;
+    use core::sync::atomic::AtomicU32;
+
+    pub const IDENTITY_BYTES: usize = 20;
     /// A jump with a 32-bit displacement.
     pub const JUMP_BYTES: usize = 5;
     pub const WINDOW_BYTES_MAX: usize = 20;
+    /// `lea` of a 64-bit register with an address relative to the instruction's own.
+    pub const LEA_BYTES: usize = 7;
     pub const SITES_MAX: usize = 2000;
+    pub const OBJECTS_MAX: usize = 128;
 
     #[repr(C)]
     pub struct Table {
-        /// Of the one object that the entries are about.
-        pub build_id: [u8; BUILD_ID_BYTES],
-        /// 0: system calls are not intercepted.
-        pub count: u32,
+        /// How many objects there are; the first one is libc. 0: system calls are not intercepted.
+        pub count: AtomicU32,
+        pub reserved: u32,
+        pub objects: [Object; OBJECTS_MAX],
         pub entries: [Entry; SITES_MAX],
+    }
+
+    #[repr(C)]
+    pub struct Object {
+        /// The build-id if that has this length. Otherwise numbers that condense the program headers, and what the
+        /// unwinder knows of the functions (`replayer::call_sites`).
+        pub identity: [u8; IDENTITY_BYTES],
+        /// Its entries.
+        pub first: u32,
+        pub entries: u32,
+        /// One of `state`; written by the runtime when recording.
+        pub state: AtomicU32,
+    }
+
+    /// Values of [`Object::state`].
+    pub mod state {
+        pub const NEW: u32 = 0;
+        pub const REPLACED: u32 = 1;
     }
 
     #[repr(C)]
@@ -329,12 +380,15 @@ pub mod call_sites {
         /// Length of the window, and where in it the `syscall` is.
         pub length: u8,
         pub syscall_at: u8,
-        pub reserved: [u8; 2],
+        /// One more than where in it a `lea` of `LEA_BYTES` is that has to be adapted; 0: nowhere.
+        pub address_at: u8,
+        pub reserved: u8,
         pub bytes: [u8; WINDOW_BYTES_MAX],
     }
 
     const _: () = assert!(size_of::<Entry>() == 32);
-    const _: () = assert!(size_of::<Table>() == 24 + SITES_MAX * 32);
+    const _: () = assert!(size_of::<Object>() == 32);
+    const _: () = assert!(size_of::<Table>() == 8 + OBJECTS_MAX * 32 + SITES_MAX * 32);
 }
 
 /// The file `schedule` as the runtime maps it in replay. `log-format` writes it; all numbers little-endian.

@@ -28,8 +28,10 @@ pub enum Mode {
 
 /// What every call of ours looks at, in one line of the cache: after a system call, little of ours is left in there.
 #[repr(align(64))]
-struct Switches {
+pub struct Switches {
     mode: AtomicU32,
+    /// System calls are recorded, and nothing else that they have to do with: `calls/quick.rs`.
+    pub quick: AtomicBool,
     /// Threads and locks are observed.
     sync: AtomicBool,
     /// Plain accesses are observed, as compiled code has it in `__refrain_memory`.
@@ -42,8 +44,9 @@ struct Switches {
     threaded: AtomicBool,
 }
 
-static SWITCHES: Switches = Switches {
+pub static SWITCHES: Switches = Switches {
     mode: AtomicU32::new(0),
+    quick: AtomicBool::new(false),
     sync: AtomicBool::new(false),
     memory: AtomicBool::new(false),
     inputs_only: AtomicBool::new(false),
@@ -74,6 +77,12 @@ pub fn observes_sync() -> bool {
 #[inline]
 pub fn inputs_only() -> bool {
     SWITCHES.inputs_only.load(Relaxed)
+}
+
+/// May a call be recorded the quick way?
+#[inline]
+pub fn is_quick() -> bool {
+    SWITCHES.quick.load(Relaxed)
 }
 
 #[inline]
@@ -168,6 +177,12 @@ pub fn attach() -> Mode {
     mode()
 }
 
+/// System calls come to us from now on.
+pub fn observe_calls() {
+    let is_quick = mode() == Mode::Record && inputs_only();
+    SWITCHES.quick.store(is_quick, Relaxed);
+}
+
 /// Everything is in place: plain accesses are observed from now on, and the tool knows that we are here.
 pub fn observe() {
     // Release: pairs with nothing in this process; the tool looks at it.
@@ -184,6 +199,7 @@ fn observe_memory(observed: bool) {
 pub fn detach() {
     root().forked.store(1, Release);
     SWITCHES.mode.store(0, Relaxed);
+    SWITCHES.quick.store(false, Relaxed);
     SWITCHES.sync.store(false, Relaxed);
     observe_memory(false);
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the

@@ -11,6 +11,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
 const LOOK_EVERY_NS: u64 = 1_000_000;
+const BREAKPOINT: u8 = 0xcc;
 /// A thread that sleeps or computes for longer is shown where it is.
 const OTHERS_NS: u64 = 2_000_000_000;
 
@@ -36,6 +37,36 @@ places! {
     __refrain_diverged;
     /// A fatal signal has come, all others have done what they had done by then, and it is about to come again.
     __refrain_dying;
+}
+
+/// Writes code that may have breakpoints in it: the debugger keeps what stood there, and puts it back. So it is the one to
+/// write, in what it keeps, when it finds that we are here.
+///
+/// # Safety
+/// `to` is writable, and nobody runs it.
+pub unsafe fn write_code(to: u64, bytes: &[u8]) {
+    // SAFETY: the caller's promise.
+    let there = unsafe { core::slice::from_raw_parts(to as *const u8, bytes.len()) };
+    if is_there() && there.contains(&BREAKPOINT) {
+        __refrain_write_code(to, bytes.as_ptr(), bytes.len());
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
+}
+
+/// The debugger copies so many bytes.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn __refrain_write_code(to: u64, from: *const u8, bytes: usize) {
+    // SAFETY: does nothing.
+    unsafe { asm!("nop", in("rdi") to, in("rsi") from, in("rdx") bytes, options(nostack, preserves_flags)) };
+}
+
+/// Is this the code we know, apart from breakpoints?
+pub fn is_same_code(found: &[u8], known: &[u8]) -> bool {
+    let is_same = |(found, known): (&u8, &u8)| found == known || (*found == BREAKPOINT && is_there());
+    found.len() == known.len() && found.iter().zip(known).all(is_same)
 }
 
 fn is_there() -> bool {

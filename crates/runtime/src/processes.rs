@@ -16,6 +16,7 @@ use crate::replay;
 use crate::sites::Line;
 use crate::sys;
 use core::ffi::c_long;
+use core::mem::offset_of;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
@@ -33,6 +34,10 @@ use runtime_abi::PROCESSES_MAX;
 use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::SHOWN_MAX;
 use runtime_abi::ThreadSlot;
+use runtime_abi::call_sites::Entry;
+use runtime_abi::call_sites::OBJECTS_MAX;
+use runtime_abi::call_sites::SITES_MAX;
+use runtime_abi::call_sites::Table;
 use runtime_abi::ended;
 use runtime_abi::mode;
 use runtime_abi::origin;
@@ -106,7 +111,7 @@ pub fn join() -> bool {
 /// Recording: a program that another process of the run has executed, or a shell in its name. There is one thread.
 fn create_executed(process: u32) -> bool {
     let root = control::root();
-    if root.follow == 0 || create(process, &[], true).is_err() {
+    if root.follow == 0 || create(process, &[], ROOT_CONTROL_ADDRESS).is_err() {
         root.forked.store(1, Relaxed);
         return false;
     }
@@ -146,8 +151,8 @@ fn begin_header(header: &ControlHeader, process: u32, how: u32) {
 }
 
 /// Creates the directory and the control file of a process, with the first process's settings and `slots`, and makes it
-/// this process's.
-fn create(process: u32, slots: &[ThreadSlot], with_call_sites: bool) -> Result<(), i32> {
+/// this process's. The control memory at `like` has the objects whose calls are known.
+fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     if process >= PROCESSES_MAX {
         return Err(libc::EMFILE);
     }
@@ -161,12 +166,12 @@ fn create(process: u32, slots: &[ThreadSlot], with_call_sites: bool) -> Result<(
     sys::make_directory(&buffer[..=length])?;
     let path = control::path_in(directory.bytes(), b"control", &mut buffer);
     let file = sys::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL)?;
-    let made = fill(file, directory.bytes(), slots, with_call_sites);
+    let made = fill(file, directory.bytes(), slots, like);
     sys::close(file);
     made
 }
 
-fn fill(file: i32, directory: &[u8], slots: &[ThreadSlot], with_call_sites: bool) -> Result<(), i32> {
+fn fill(file: i32, directory: &[u8], slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     let bytes_of = |address: u64, bytes: usize| {
         // SAFETY: the first process's control memory, or this one's, which are mapped for good; atomics being written by
         // others at this time are looked at by nobody, or corrected below.
@@ -177,19 +182,44 @@ fn fill(file: i32, directory: &[u8], slots: &[ThreadSlot], with_call_sites: bool
     sys::allocate(file, 0, HEADER_BYTES + 1024 * size_of::<ThreadSlot>())?;
     let slots = bytes_of(slots.as_ptr() as u64, size_of_val(slots));
     sys::write_at(file, [bytes_of(ROOT_CONTROL_ADDRESS, HEADER_BYTES), slots], 0)?;
-    if with_call_sites {
-        let at = CALL_SITES_OFFSET as u64;
-        let sites = bytes_of(ROOT_CONTROL_ADDRESS + at, CONTROL_BYTES - CALL_SITES_OFFSET);
-        sys::write_at(file, [sites, &[]], at)?;
-    }
+    copy_call_sites(file, like + CALL_SITES_OFFSET as u64)?;
     let field = |offset: usize, bytes: &[u8]| sys::write_at(file, [bytes, &[]], offset as u64);
-    field(core::mem::offset_of!(ControlHeader, run_directory), directory)?;
+    field(offset_of!(ControlHeader, run_directory), directory)?;
     field(
-        core::mem::offset_of!(ControlHeader, run_directory_bytes),
+        offset_of!(ControlHeader, run_directory_bytes),
         &(directory.len() as u32).to_le_bytes(),
     )?;
-    field(core::mem::offset_of!(ControlHeader, threads), &0u32.to_le_bytes())?;
+    field(offset_of!(ControlHeader, threads), &0u32.to_le_bytes())?;
     sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, file, 0, true)
+}
+
+/// Copies as much of the table of call sites at `from` as is used; it may be growing.
+fn copy_call_sites(file: i32, from: u64) -> Result<(), i32> {
+    // SAFETY: the table in control memory that is mapped.
+    let table = unsafe { &*(from as *const Table) };
+    // Acquire: what is counted is whole.
+    let count = (table.count.load(Acquire) as usize).min(OBJECTS_MAX);
+    let objects = &table.objects[..count];
+    let entries = objects.last().map_or(0, |last| last.first + last.entries) as usize;
+    let parts: [(usize, *const u8, usize); 3] = [
+        (offset_of!(Table, count), (&raw const count).cast(), size_of::<u32>()),
+        (
+            offset_of!(Table, objects),
+            objects.as_ptr().cast(),
+            size_of_val(objects),
+        ),
+        (
+            offset_of!(Table, entries),
+            table.entries.as_ptr().cast(),
+            entries.min(SITES_MAX) * size_of::<Entry>(),
+        ),
+    ];
+    for (offset, start, length) in parts {
+        // SAFETY: parts of the table, and a number, of which the lower half comes first.
+        let bytes = unsafe { core::slice::from_raw_parts(start, length) };
+        sys::write_at(file, [bytes, &[]], (CALL_SITES_OFFSET + offset) as u64)?;
+    }
+    Ok(())
 }
 
 /// Writes down how the program was started: the tool starts it the same way in replay.
@@ -279,7 +309,7 @@ impl Local {
         let slots = unsafe {
             core::slice::from_raw_parts((CONTROL_ADDRESS as usize + HEADER_BYTES) as *const ThreadSlot, threads)
         };
-        create(process, slots, false)?;
+        create(process, slots, CONTROL_ADDRESS)?;
         calls::rights::forget_directory();
         let slot = self.slot;
         slot.count.store(before.count.into_inner(), Relaxed);

@@ -112,6 +112,38 @@ fn a_source_is_awaited_directly_or_through_others() {
     );
 }
 
+/// Thread 2 begins when thread 1 is over, so that their clocks have an entry in common; thread 3 must not take what one
+/// does for what the other does.
+#[test]
+fn threads_one_after_the_other_are_told_apart() {
+    let threads = |awaited: u64, required: Point, wait: Point| {
+        vec![
+            (3, vec![]),
+            (4, vec![(sync(0, &[]), vec![point(0, 1)])]),
+            (4, vec![(sync(0, &[]), vec![point(1, awaited)])]),
+            (2, vec![(sync(1, &[required]), vec![wait])]),
+        ]
+    };
+    let rejected = |required| {
+        Err(Rejection::Unordered {
+            required,
+            thread: ThreadIndex(3),
+            event: 1,
+            why: Why::Source,
+        })
+    };
+    // Whatever thread 2 has done, all of thread 1 was before; and nothing of thread 2 that it has not done.
+    assert_eq!(verdict(threads(4, point(1, 4), point(2, 1))), Ok(1));
+    assert_eq!(verdict(threads(4, point(2, 2), point(2, 2))), Ok(1));
+    assert_eq!(verdict(threads(4, point(2, 3), point(2, 2))), rejected(point(2, 3)));
+    assert_eq!(verdict(threads(4, point(2, 1), point(1, 4))), rejected(point(2, 1)));
+    // That thread 2 has done nothing is true before thread 1 is over.
+    assert_eq!(verdict(threads(4, point(1, 4), point(2, 0))), rejected(point(1, 4)));
+    // Thread 2 did not wait for the end of thread 1.
+    assert_eq!(verdict(threads(3, point(1, 3), point(2, 1))), Ok(1));
+    assert_eq!(verdict(threads(3, point(1, 4), point(2, 4))), rejected(point(1, 4)));
+}
+
 #[test]
 fn everyone_waiting_for_everyone_is_stuck() {
     let rejection = verdict(vec![

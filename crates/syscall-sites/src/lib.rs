@@ -6,6 +6,11 @@
 //! instructions that mean the same everywhere qualify, and nothing may jump into the window's middle.
 #![forbid(unsafe_code)]
 
+mod objects;
+
+pub use objects::find_anywhere;
+
+use iced_x86::Code;
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
 use iced_x86::FlowControl;
@@ -16,13 +21,13 @@ use iced_x86::Register;
 use object::Object;
 use object::ObjectSection;
 use object::SectionKind;
-use runtime_abi::call_sites::BUILD_ID_BYTES;
 use runtime_abi::call_sites::JUMP_BYTES;
+use runtime_abi::call_sites::LEA_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 use std::collections::HashSet;
-use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 
 /// Calls after which the caller, or a child with the same memory, goes on elsewhere: rt_sigreturn, clone, vfork, exit,
 /// clone3.
@@ -47,12 +52,13 @@ pub struct Site {
     pub bytes: Vec<u8>,
     /// Where among them the `syscall` is.
     pub syscall_at: usize,
+    /// Where among them an address is computed that depends on where the instruction is: by a `lea` of `LEA_BYTES`.
+    pub address_at: Option<usize>,
 }
 
 /// All of an object's sites.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sites {
-    pub build_id: [u8; BUILD_ID_BYTES],
     pub sites: Vec<Site>,
     /// Left alone on purpose.
     pub special: usize,
@@ -63,8 +69,6 @@ pub struct Sites {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     NotElf(String),
-    /// Sites are tied to the object by its build-id.
-    NoBuildId,
     TooMany(usize),
 }
 
@@ -72,7 +76,6 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::NotElf(why) => write!(f, "not a 64-bit ELF object: {why}"),
-            Error::NoBuildId => write!(f, "it has no build-id"),
             Error::TooMany(count) => write!(f, "it has {count} system calls, more than {SITES_MAX}"),
         }
     }
@@ -84,14 +87,7 @@ impl std::error::Error for Error {}
 pub fn find(elf: &[u8]) -> Result<Sites, Error> {
     let file =
         object::read::elf::ElfFile64::<object::LittleEndian>::parse(elf).map_err(|e| Error::NotElf(e.to_string()))?;
-    let id = file.build_id().ok().flatten().ok_or(Error::NoBuildId)?;
-    let build_id = id.try_into().map_err(|_| Error::NoBuildId)?;
-    let mut found = Sites {
-        build_id,
-        sites: Vec::new(),
-        special: 0,
-        no_room: Vec::new(),
-    };
+    let mut found = Sites::default();
     for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
         if let Ok(bytes) = section.data() {
             sweep(bytes, section.address(), &mut found);
@@ -101,47 +97,6 @@ pub fn find(elf: &[u8]) -> Result<Sites, Error> {
         return Err(Error::TooMany(found.sites.len()));
     }
     Ok(found)
-}
-
-/// Does an ELF object enter the kernel by itself? A `syscall` counts if the number of a call is put in place shortly before;
-/// data among code can still look like that.
-pub fn makes_calls(elf: &[u8]) -> bool {
-    let Ok(file) = object::read::elf::ElfFile64::<object::LittleEndian>::parse(elf) else {
-        return false;
-    };
-    let mut sections = file.sections().filter(|section| section.kind() == SectionKind::Text);
-    sections.any(|section| section.data().is_ok_and(has_call))
-}
-
-fn has_call(bytes: &[u8]) -> bool {
-    const CALL: [u8; 2] = [0x0f, 0x05];
-    if !bytes.windows(CALL.len()).any(|pair| pair == CALL) {
-        return false;
-    }
-    let mut recent: VecDeque<Instruction> = VecDeque::with_capacity(LOOK_BACK + 1);
-    for instruction in &mut Decoder::new(64, bytes, DecoderOptions::NONE) {
-        if instruction.mnemonic() == Mnemonic::Syscall && recent.iter().any(puts_number) {
-            return true;
-        }
-        if recent.len() == LOOK_BACK {
-            recent.pop_front();
-        }
-        recent.push_back(instruction);
-    }
-    false
-}
-
-/// Does it put a number that a system call has into eax, or a register there?
-fn puts_number(instruction: &Instruction) -> bool {
-    let to_rax = instruction.mnemonic() == Mnemonic::Mov
-        && instruction.op0_kind() == OpKind::Register
-        && instruction.op0_register().full_register() == Register::RAX;
-    let number = match instruction.op1_kind() {
-        OpKind::Register => true,
-        OpKind::Immediate32 | OpKind::Immediate32to64 => instruction.immediate(1) < NUMBERS,
-        _ => false,
-    };
-    to_rax && number
 }
 
 fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
@@ -166,13 +121,22 @@ fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
             found.no_room.push(code[at].ip());
             continue;
         };
-        let (start, end) = (code[window.start].ip(), code[window.end - 1].next_ip());
-        found.sites.push(Site {
-            address: start,
-            bytes: bytes[(start - address) as usize..(end - address) as usize].to_vec(),
-            syscall_at: (code[at].ip() - start) as usize,
-        });
         free_from = window.end;
+        found.sites.push(site(&code, window, at, bytes, address));
+    }
+}
+
+/// The site of the `syscall` at `at`, with this window. `bytes`, at `address`, is what `code` was decoded from.
+fn site(code: &[Instruction], window: Range<usize>, at: usize, bytes: &[u8], address: u64) -> Site {
+    let (start, end) = (code[window.start].ip(), code[window.end - 1].next_ip());
+    Site {
+        address: start,
+        bytes: bytes[(start - address) as usize..(end - address) as usize].to_vec(),
+        syscall_at: (code[at].ip() - start) as usize,
+        address_at: code[window]
+            .iter()
+            .find(|each| computes_address(each))
+            .map(|each| (each.ip() - start) as usize),
     }
 }
 
@@ -188,26 +152,65 @@ fn constant_before(code: &[Instruction], site: usize, register: Register) -> Opt
 }
 
 /// The shortest run of movable instructions around `site` that a jump fits into.
-fn window(code: &[Instruction], site: usize, targets: &HashSet<u64>) -> Option<std::ops::Range<usize>> {
+fn window(code: &[Instruction], site: usize, targets: &HashSet<u64>) -> Option<Range<usize>> {
     let candidates = (0..=BEFORE_MAX).flat_map(|before| (0..=AFTER_MAX).map(move |after| (before, after)));
     let fits = |(before, after): (usize, usize)| {
-        let (first, end) = (site.checked_sub(before)?, site + after + 1);
-        let run = code.get(first..end)?;
-        let bytes: usize = run.iter().map(Instruction::len).sum();
-        let movable = run
-            .iter()
-            .enumerate()
-            .all(|(i, each)| first + i == site || is_movable(each));
+        let (run, bytes) = movable_run(code, site, (before, after), Also::Nothing)?;
         // Whoever jumps to the window's first byte finds the jump there; to any other, half of it.
-        let undisturbed = run[1..].iter().all(|each| !targets.contains(&each.ip()));
-        let contiguous = run.windows(2).all(|pair| pair[0].next_ip() == pair[1].ip());
-        let right_size = (JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&bytes);
-        (movable && undisturbed && contiguous && right_size).then_some((bytes, first..end))
+        let rest = &code[run.start + 1..run.end];
+        let undisturbed = rest.iter().all(|each| !targets.contains(&each.ip()));
+        undisturbed.then_some((bytes, run))
     };
     candidates
         .filter_map(fits)
         .min_by_key(|(bytes, _)| *bytes)
         .map(|(_, run)| run)
+}
+
+/// What a window may have apart from instructions that mean the same everywhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Also {
+    Nothing,
+    /// One address that is computed from the instruction's own (`Site::address_at`), and, after the `syscall`, the
+    /// function's end with the filling behind it.
+    AddressOrEnd,
+}
+
+/// The instructions from `before` before the one at `site` to `after` after it, and their bytes, if they can be moved and a
+/// jump fits into their place.
+fn movable_run(
+    code: &[Instruction],
+    site: usize,
+    (before, after): (usize, usize),
+    also: Also,
+) -> Option<(Range<usize>, usize)> {
+    let (first, end) = (site.checked_sub(before)?, site + after + 1);
+    let run = code.get(first..end)?;
+    let bytes: usize = run.iter().map(Instruction::len).sum();
+    let is_end = |each: &Instruction| each.mnemonic() == Mnemonic::Ret;
+    let filling = |each: &Instruction| matches!(each.mnemonic(), Mnemonic::Nop | Mnemonic::Int3);
+    let last = match also {
+        Also::Nothing => run.len(),
+        Also::AddressOrEnd => run
+            .iter()
+            .skip(before + 1)
+            .position(is_end)
+            .map_or(run.len(), |at| before + 1 + at),
+    };
+    let addresses = run.iter().filter(|each| computes_address(each)).count();
+    let movable = run[..last].iter().enumerate().all(|(i, each)| {
+        first + i == site
+            || is_movable(each)
+            || (also == Also::AddressOrEnd && computes_address(each) && addresses == 1)
+    }) && run.iter().skip(last + 1).all(filling);
+    let contiguous = run.windows(2).all(|pair| pair[0].next_ip() == pair[1].ip());
+    let right_size = (JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&bytes);
+    (movable && contiguous && right_size).then_some((first..end, bytes))
+}
+
+/// `lea` of an address relative to the instruction's own, in the form that the runtime can replace.
+fn computes_address(instruction: &Instruction) -> bool {
+    instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() && instruction.len() == LEA_BYTES
 }
 
 /// Does it do the same wherever it stands, and go on to the next?
@@ -224,12 +227,7 @@ mod tests {
     use super::*;
 
     fn sites_of(bytes: &[u8]) -> Sites {
-        let mut found = Sites {
-            build_id: [0; BUILD_ID_BYTES],
-            sites: Vec::new(),
-            special: 0,
-            no_room: Vec::new(),
-        };
+        let mut found = Sites::default();
         sweep(bytes, 0x1000, &mut found);
         found
     }
@@ -299,7 +297,7 @@ mod tests {
         ];
         let libc = candidates.iter().find_map(|path| std::fs::read(path).ok());
         let libc = libc.expect("libc is in one of the usual places");
-        let found = find(&libc).expect("libc is an ELF object with a build-id");
+        let found = find(&libc).expect("libc is an ELF object");
         assert!(found.sites.len() > 300, "{} sites", found.sites.len());
         assert!(
             found.no_room.len() * 50 < found.sites.len(),
@@ -309,20 +307,9 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_from_bytes_that_look_like_them() {
-        // mov $0x27,%eax; syscall; ret
-        assert!(has_call(&[0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0xc3]));
-        // mov %edi,%eax; syscall; ret
-        assert!(has_call(&[0x89, 0xf8, 0x0f, 0x05, 0xc3]));
-        // mov $0x50f,%eax: the bytes are part of a constant
-        assert!(!has_call(&[0xb8, 0x0f, 0x05, 0, 0, 0xc3]));
-        // syscall without a number
-        assert!(!has_call(&[0x31, 0xff, 0x0f, 0x05, 0xc3]));
-    }
-
-    #[test]
     fn nonsense_is_refused() {
         assert!(matches!(find(b""), Err(Error::NotElf(_))));
         assert!(matches!(find(&[0x7f; 200]), Err(Error::NotElf(_))));
+        assert!(matches!(find_anywhere(&[0x7f; 200]), Err(Error::NotElf(_))));
     }
 }

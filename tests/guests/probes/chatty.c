@@ -5,7 +5,7 @@
 #include "../guest.h"
 #include <stdatomic.h>
 
-enum { THREADS = 4, ROUNDS = 60000 };
+enum { THREADS = 4, ROUNDS = 20000 };
 
 static atomic_uint turn;
 static uint64_t chain; /* Belongs to whose turn it is. */

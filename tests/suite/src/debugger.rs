@@ -23,7 +23,7 @@ const SESSIONS: u32 = 3;
 
 pub fn trials() -> Result<Vec<Trial>, String> {
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let all: [(&str, Check, &str); 12] = [
+    let all: [(&str, Check, &str); 13] = [
         ("breakpoint", breakpoint, "bugs/use_after_free.c"),
         ("watchpoint", watchpoint, "bugs/bank.c"),
         (
@@ -44,6 +44,7 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         ("divergence", divergence, "demo_heisenbug.c"),
         ("other_end", other_end, "bugs/lazy01.c"),
         ("usage", usage, "bugs/lazy01.c"),
+        ("own_calls", own_calls, "coverage/own_calls/main.c"),
     ];
     let mut trials = vec![
         trial("debugger/same_surroundings", same_surroundings),
@@ -361,19 +362,65 @@ fn goto_deadlock(sandbox: &Sandbox, guest: &Guest) -> Checked {
     Ok(())
 }
 
-/// Some builds of gdb have no Python. What is left is less, but stops at the same places.
-fn without_python(sandbox: &Sandbox, guest: &Guest) -> Checked {
-    let recorded = record_failure(sandbox, guest)?;
+/// A search path on which gdb says that it has no Python.
+fn path_without_python(sandbox: &Sandbox) -> Checked<String> {
     let path = env::var("PATH").unwrap_or_default();
     let pretender =
         "#!/bin/sh\nPATH=${PATH#*:}\ntest \"$1\" != --configuration || exec echo --without-python\nexec gdb \"$@\"\n";
     let pretender = sandbox.write("bin/gdb", pretender)?;
     fs::set_permissions(&pretender, fs::Permissions::from_mode(0o755))?;
+    Ok(format!("{}:{path}", sandbox.work().join("bin").display()))
+}
+
+/// Calls that the runtime replaces have breakpoints on them from the start, those of a library that is loaded later and the
+/// loader's own function included.
+fn own_calls(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    if !gdb_is_there() {
+        return skipped("there is no gdb");
+    }
+    let program = guest.build(sandbox, &[])?;
+    let recorded = record(sandbox, "run", &[], &program, LIMIT)?;
+    recorded.ended.clone().expect_status(0)?;
+    let script = [
+        "set breakpoint pending on",
+        "break raw.h:13",
+        "set $calls = $bpnum",
+        "run",
+        "backtrace",
+        "tbreak loaded_inputs",
+        "disable $calls",
+        "continue",
+        "enable $calls",
+        "continue",
+        "backtrace",
+        "delete $calls",
+        "continue",
+    ];
+    sandbox.write("commands.gdb", &(script.join("\n") + "\n"))?;
+    for path in [env::var("PATH").unwrap_or_default(), path_without_python(sandbox)?] {
+        let line = sandbox
+            .refrain(["replay", "--gdb", "run", "-x", "commands.gdb", "--", "--batch", "-nh"])
+            .var("PATH", path)
+            .within(LIMIT);
+        let ended = sandbox.run(&line)?.expect_status(0)?;
+        let result = recorded.ended.stdout_text();
+        expect_in_order(&ended, &["raw.h:13", "begin ", "loaded_inputs", "exited normally"])?;
+        require(ended.stdout_text().contains(result.trim()), || {
+            ended.told(&format!("expected {result}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// Some builds of gdb have no Python. What is left is less, but stops at the same places.
+fn without_python(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let recorded = record_failure(sandbox, guest)?;
+    let path = path_without_python(sandbox)?;
     let line = sandbox
         .refrain(["replay", "--gdb", "--goto-failure"])
         .arg(&recorded.directory)
         .args(["--", "--batch", "-nh", "-ex", "refrain-where"])
-        .var("PATH", format!("{}:{path}", sandbox.work().join("bin").display()))
+        .var("PATH", path)
         .within(LIMIT);
     let ended = sandbox.run(&line)?.expect_status(0)?;
     expect_in_order(

@@ -25,7 +25,8 @@ pub fn trials() -> Vec<Trial> {
         trial("inputs/nobody_sees_the_preload", nobody_sees_the_preload),
         trial("inputs/exit_status", exit_status),
         trial("inputs/shell_pipeline", shell_pipeline),
-        trial("inputs/calls_without_libc_are_named", calls_without_libc),
+        trial("inputs/own_calls", own_calls),
+        trial("inputs/calls_without_room_are_named", calls_without_room),
         trial("inputs/sort", |sandbox| {
             system_program(sandbox, "/usr/bin/sort", &["text"])
         }),
@@ -144,19 +145,72 @@ fn exit_status(sandbox: &Sandbox) -> Checked {
     Ok(())
 }
 
-/// They cannot be recorded, so the recording says so at once, and so does `info`.
-fn calls_without_libc(sandbox: &Sandbox) -> Checked {
-    let source = "int main(void) { long r; __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(39L) : \"rcx\", \"r11\"); return r < 0; }";
+/// The second instruction is jumped to, and nothing that can be moved is behind it: it cannot be replaced, so the recording
+/// says so at once, and so does `info`.
+fn calls_without_room(sandbox: &Sandbox) -> Checked {
+    let source = "int main(void) { long r; \
+                  __asm__ volatile(\"jmp 1f; nop; 1: syscall; jmp 2f; 2:\" : \"=a\"(r) : \"a\"(39L) : \"rcx\", \"r11\"); \
+                  return r < 0; }";
     sandbox.write("raw.c", source)?;
     sandbox
         .run(&sandbox.refrain(["cc", "raw.c", "-o", "raw"]).within(LIMIT))?
         .expect_status(0)?;
     let recorded = record(sandbox, "run", &[], &sandbox.work().join("raw"), LIMIT)?;
-    says(&recorded.ended, "raw seems to make system calls without libc")?;
+    says(&recorded.ended, "raw: 1 system call in its code cannot be recorded")?;
     let ended = sandbox.run(&sandbox.refrain(["info", "run"]))?.expect_status(0)?;
-    require(ended.stdout_text().contains("raw seems to make system calls"), || {
+    require(ended.stdout_text().contains("raw: 1 system call in its code"), || {
         ended.told("info does not name the file")
     })
+}
+
+/// The guest of that name, its library and its plugin as any compiler makes them, with and without fixed addresses and
+/// build-ids; by itself, and as what a shell executes.
+fn own_calls(sandbox: &Sandbox) -> Checked {
+    let sources = tool::guests().join("coverage/own_calls");
+    for (number, flags) in [
+        &["-O2", "-pie", "-fPIE"][..],
+        &["-O0", "-no-pie", "-fno-pie", "-Wl,--build-id=none"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for library in ["linked", "loaded"] {
+            let (level, last) = (flags[0], flags[flags.len() - 1]);
+            let last = if last.starts_with("-Wl") {
+                last
+            } else {
+                "-Wl,--build-id"
+            };
+            let line = sandbox
+                .other(
+                    "clang-22",
+                    [level, last, "-fPIC", "-shared", "-o", &format!("lib{library}.so")],
+                )
+                .arg(sources.join(format!("{library}.c")));
+            sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+        }
+        let line = sandbox
+            .other("clang-22", flags)
+            .args(["-o", "own_calls"])
+            .arg(sources.join("main.c"))
+            .args(["-L.", "-llinked", "-Wl,-rpath,$ORIGIN", "-ldl"]);
+        sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+        let program = sandbox.work().join("own_calls");
+        let recorded = record(sandbox, &format!("run-{number}"), &INPUTS, &program, LIMIT)?;
+        recorded.ended.clone().expect_status(0)?;
+        require(!recorded.ended.stderr_text().contains("cannot be recorded"), || {
+            recorded.ended.told("some calls are not recorded")
+        })?;
+        recorded.check_replay(sandbox, 5, 0, LIMIT)?;
+        let line = sandbox.refrain(["record", "--scope", "inputs", "-o", &format!("shell-{number}"), "--"]);
+        let line = line.args(["/bin/sh", "-c", "./own_calls; ./own_calls"]).within(LIMIT);
+        let recorded = Recorded {
+            ended: sandbox.run(&line)?.expect_status(0)?,
+            directory: sandbox.work().join(format!("shell-{number}")),
+        };
+        recorded.check_replay(sandbox, 3, 0, LIMIT)?;
+    }
+    Ok(())
 }
 
 /// A shell, what it forks, and the programs that these execute: all unmodified, all recorded, all brought back.

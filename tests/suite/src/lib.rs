@@ -32,6 +32,7 @@ pub mod processes;
 pub mod projects;
 pub mod recording;
 pub mod sandbox;
+pub mod schedules;
 pub mod speed;
 pub mod tool;
 

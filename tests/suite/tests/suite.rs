@@ -14,6 +14,7 @@ use refrain_suite::packed;
 use refrain_suite::probe;
 use refrain_suite::processes;
 use refrain_suite::projects;
+use refrain_suite::schedules;
 use refrain_suite::speed;
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(bad_input::trials()?);
     trials.extend(inputs::trials());
     trials.extend(interrupted::trials()?);
+    trials.extend(schedules::trials()?);
     trials.extend(packed::trials()?);
     trials.extend(debugger::trials()?);
     trials.extend(processes::trials()?);

@@ -12,7 +12,6 @@ use crate::Unwatched;
 use crate::Watch;
 use crate::order::Cycle;
 use crate::order::Graph;
-use crate::order::Indifferent;
 use crate::problem::Edge;
 use crate::problem::Problem;
 use crate::saturate;
@@ -93,7 +92,7 @@ pub fn resolve_watched(problem: &Problem, hints: Hints, watch: &dyn Watch) -> Re
     }
     let mut edges = problem.edges.clone();
     edges.extend(problem.hinted_edges());
-    match Graph::new(&problem.chains, &edges).linear_order(&mut Indifferent) {
+    match Graph::new(&problem.chains, &edges).linear_order() {
         Ok(_) => Ok(Resolved {
             edges: unique(edges),
             layer: if is_decided { Layer::Collapsed } else { Layer::Hinted },

@@ -17,6 +17,18 @@ silent
 up
 echo refrain: the replay diverged.\n
 end
+break __refrain_write_code
+commands
+silent
+set language c
+set $refrain_at = 0
+while $refrain_at < $rdx
+set *(unsigned char *)($rdi + $refrain_at) = *(unsigned char *)($rsi + $refrain_at)
+set $refrain_at = $refrain_at + 1
+end
+set language auto
+continue
+end
 set breakpoint pending auto
 define refrain-where
   # The runtime's frames are Rust's.

@@ -272,6 +272,20 @@ class Place(gdb.Breakpoint):
         self.announce = announce
 
 
+class Write(gdb.Breakpoint):
+    """The runtime replaces code in which gdb has breakpoints: gdb must know what is below them from now on."""
+
+    def __init__(self):
+        super().__init__("__refrain_write_code", internal=True)
+        self.silent = True
+
+    def stop(self):
+        frame, inferior = gdb.newest_frame(), gdb.selected_inferior()
+        to, code, size = (int(frame.read_register(name)) for name in ("rdi", "rsi", "rdx"))
+        inferior.write_memory(to, inferior.read_memory(code, size))
+        return False
+
+
 class Exit(gdb.Breakpoint):
     """libc's `exit`, called by the thread that failed by it. Its last events are then those of destructors."""
 
@@ -396,6 +410,7 @@ def on_new_objfile(event):
         Place("__refrain_at_end", at_end)
         Place("__refrain_diverged", diverged)
         Dying()
+        Write()
     if name.startswith("libc.so") and FAILURE and FAILURE["how"] == "exit":
         Exit()
 

@@ -53,8 +53,6 @@ const PLAIN: &str = "plain.gdb";
 #[derive(Debug, Serialize, Deserialize)]
 struct Launch {
     meta: RunMeta,
-    /// The recording's own control file, which has the call sites.
-    recorded_control: Text,
     failure: Option<FailurePoint>,
     /// All processes of the run, the first one first.
     processes: Vec<Process>,
@@ -63,6 +61,8 @@ struct Launch {
 /// What a process of the replay has from its recording.
 #[derive(Debug, Serialize, Deserialize)]
 struct Process {
+    /// The recording's own control file, which has the call sites.
+    recorded_control: Text,
     schedule_directory: Text,
     ended_in: Option<(u32, u32)>,
     pid: u32,
@@ -136,6 +136,7 @@ impl Session {
     ) -> Result<Session> {
         let directory = Temporary::create()?;
         let process = |(loaded, plan): (&LoadedRun, &Plan)| Process {
+            recorded_control: loaded.run.file("control").into_os_string().into(),
             schedule_directory: plan.directory.as_os_str().into(),
             ended_in: loaded.ended_in,
             pid: loaded.pid,
@@ -143,7 +144,6 @@ impl Session {
         };
         let launch = Launch {
             meta: loaded.meta.clone(),
-            recorded_control: loaded.run.file("control").into_os_string().into(),
             failure: failure.and_then(|failure| failure.point),
             processes: loaded.all().zip(plan.all()).map(process).collect(),
         };
@@ -204,18 +204,26 @@ impl Session {
 
 impl Launch {
     fn control(&self, file: &File) -> Result<ControlFile> {
-        let recorded = ControlFile::open(Path::new(self.recorded_control.as_os_str()))?;
-        let call_sites = recorded.call_sites()?;
-        let settings = self.processes.iter().map(|process| Setting {
-            scope: self.meta.scope,
-            ended_in: process.ended_in,
-            call_sites: &call_sites,
-            pid: process.pid,
-            beginning: process.beginning.clone(),
-            schedule_directory: Path::new(process.schedule_directory.as_os_str()),
-            jitter_seed: 0,
-            trace: false,
-        });
+        let call_sites = |process: &Process| {
+            let recorded = ControlFile::open(Path::new(process.recorded_control.as_os_str()))?;
+            recorded.call_sites()
+        };
+        let all_sites: run_store::Result<Vec<Vec<u8>>> = self.processes.iter().map(call_sites).collect();
+        let all_sites = all_sites?;
+        let settings = self
+            .processes
+            .iter()
+            .zip(&all_sites)
+            .map(|(process, call_sites)| Setting {
+                scope: self.meta.scope,
+                ended_in: process.ended_in,
+                call_sites,
+                pid: process.pid,
+                beginning: process.beginning.clone(),
+                schedule_directory: Path::new(process.schedule_directory.as_os_str()),
+                jitter_seed: 0,
+                trace: false,
+            });
         let settings: Vec<Setting> = settings.collect();
         let mut controls = supervise::set_up(file, &settings)?.into_iter();
         let first = controls.next().ok_or(Error::NotInDebugger)?;

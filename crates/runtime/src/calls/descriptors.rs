@@ -6,7 +6,10 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const NOWHERE: u8 = 0;
 
-static STREAMS: [AtomicU8; 1024] = [const { AtomicU8::new(NOWHERE) }; 1024];
+/// Descriptors that are followed.
+pub const FOLLOWED: usize = 1024;
+/// For each of them: 0, or the real descriptor that it stands for.
+pub static STREAMS: [AtomicU8; FOLLOWED] = [const { AtomicU8::new(NOWHERE) }; FOLLOWED];
 
 /// What the process begins with.
 pub fn begin() {

@@ -1,13 +1,77 @@
 //! Where trampolines call us: a system call's registers in, all of them unchanged out, but for the result.
 use crate::calls;
+use crate::calls::descriptors;
+use crate::calls::quick;
+use crate::control;
+use crate::interpose;
+use crate::local::Local;
 use core::arch::naked_asm;
 use core::ffi::c_long;
+use core::mem::offset_of;
 
 /// The registers of a system call.
 #[repr(C)]
 pub struct Registers {
     pub number: c_long,
     pub arguments: [usize; 6],
+}
+
+/// Calls a function with the registers and, as its second argument, what is in rax; then all registers are as before, but
+/// for rax, which has the result. The call's number is on the stack already.
+macro_rules! call_preserving {
+    ($handler:literal) => {
+        concat!(
+            "mov [rsp + 8], rdi\n",
+            "mov [rsp + 16], rsi\n",
+            "mov [rsp + 24], rdx\n",
+            "mov [rsp + 32], r10\n",
+            "mov [rsp + 40], r8\n",
+            "mov [rsp + 48], r9\n",
+            "movaps [rsp + 64], xmm0\n",
+            "movaps [rsp + 80], xmm1\n",
+            "movaps [rsp + 96], xmm2\n",
+            "movaps [rsp + 112], xmm3\n",
+            "movaps [rsp + 128], xmm4\n",
+            "movaps [rsp + 144], xmm5\n",
+            "movaps [rsp + 160], xmm6\n",
+            "movaps [rsp + 176], xmm7\n",
+            "movaps [rsp + 192], xmm8\n",
+            "movaps [rsp + 208], xmm9\n",
+            "movaps [rsp + 224], xmm10\n",
+            "movaps [rsp + 240], xmm11\n",
+            "movaps [rsp + 256], xmm12\n",
+            "movaps [rsp + 272], xmm13\n",
+            "movaps [rsp + 288], xmm14\n",
+            "movaps [rsp + 304], xmm15\n",
+            "mov rdi, rsp\n",
+            "mov rsi, rax\n",
+            "call {",
+            $handler,
+            "}\n",
+            "mov rdi, [rsp + 8]\n",
+            "mov rsi, [rsp + 16]\n",
+            "mov rdx, [rsp + 24]\n",
+            "mov r10, [rsp + 32]\n",
+            "mov r8, [rsp + 40]\n",
+            "mov r9, [rsp + 48]\n",
+            "movaps xmm0, [rsp + 64]\n",
+            "movaps xmm1, [rsp + 80]\n",
+            "movaps xmm2, [rsp + 96]\n",
+            "movaps xmm3, [rsp + 112]\n",
+            "movaps xmm4, [rsp + 128]\n",
+            "movaps xmm5, [rsp + 144]\n",
+            "movaps xmm6, [rsp + 160]\n",
+            "movaps xmm7, [rsp + 176]\n",
+            "movaps xmm8, [rsp + 192]\n",
+            "movaps xmm9, [rsp + 208]\n",
+            "movaps xmm10, [rsp + 224]\n",
+            "movaps xmm11, [rsp + 240]\n",
+            "movaps xmm12, [rsp + 256]\n",
+            "movaps xmm13, [rsp + 272]\n",
+            "movaps xmm14, [rsp + 288]\n",
+            "movaps xmm15, [rsp + 304]\n",
+        )
+    };
 }
 
 /// Like the `syscall` instruction it stands for: rax in and out, rcx and r11 clobbered, everything else preserved; the
@@ -27,62 +91,135 @@ pub unsafe extern "C" fn enter() {
         "and rsp, -16",
         "sub rsp, 320",
         "mov [rsp], rax",
-        "mov [rsp + 8], rdi",
-        "mov [rsp + 16], rsi",
-        "mov [rsp + 24], rdx",
-        "mov [rsp + 32], r10",
-        "mov [rsp + 40], r8",
-        "mov [rsp + 48], r9",
-        "movaps [rsp + 64], xmm0",
-        "movaps [rsp + 80], xmm1",
-        "movaps [rsp + 96], xmm2",
-        "movaps [rsp + 112], xmm3",
-        "movaps [rsp + 128], xmm4",
-        "movaps [rsp + 144], xmm5",
-        "movaps [rsp + 160], xmm6",
-        "movaps [rsp + 176], xmm7",
-        "movaps [rsp + 192], xmm8",
-        "movaps [rsp + 208], xmm9",
-        "movaps [rsp + 224], xmm10",
-        "movaps [rsp + 240], xmm11",
-        "movaps [rsp + 256], xmm12",
-        "movaps [rsp + 272], xmm13",
-        "movaps [rsp + 288], xmm14",
-        "movaps [rsp + 304], xmm15",
-        "mov rdi, rsp",
-        "call {handler}",
-        "mov rdi, [rsp + 8]",
-        "mov rsi, [rsp + 16]",
-        "mov rdx, [rsp + 24]",
-        "mov r10, [rsp + 32]",
-        "mov r8, [rsp + 40]",
-        "mov r9, [rsp + 48]",
-        "movaps xmm0, [rsp + 64]",
-        "movaps xmm1, [rsp + 80]",
-        "movaps xmm2, [rsp + 96]",
-        "movaps xmm3, [rsp + 112]",
-        "movaps xmm4, [rsp + 128]",
-        "movaps xmm5, [rsp + 144]",
-        "movaps xmm6, [rsp + 160]",
-        "movaps xmm7, [rsp + 176]",
-        "movaps xmm8, [rsp + 192]",
-        "movaps xmm9, [rsp + 208]",
-        "movaps xmm10, [rsp + 224]",
-        "movaps xmm11, [rsp + 240]",
-        "movaps xmm12, [rsp + 256]",
-        "movaps xmm13, [rsp + 272]",
-        "movaps xmm14, [rsp + 288]",
-        "movaps xmm15, [rsp + 304]",
+        // Is there a quick way for it (`quick.rs`)?
+        "cmp byte ptr [rip + {switches} + {quick}], 0",
+        "je 7f",
+        "cmp rax, {calls}",
+        "jae 7f",
+        "lea r11, [rip + {table}]",
+        "movzx r11d, byte ptr [r11 + rax]",
+        "test r11d, r11d",
+        "je 7f",
+        "test r11d, {unless_shown}",
+        "je 2f",
+        "cmp rdi, {followed}",
+        "jae 2f",
+        "lea rcx, [rip + {streams}]",
+        "cmp byte ptr [rcx + rdi], 0",
+        "jne 7f",
+        "2:",
+        "test r11d, {unless_named}",
+        "je 3f",
+        "mov rcx, r8",
+        "or rcx, r9",
+        "jne 7f",
+        "3:",
+        // Is the thread observed, and outside of what we do ourselves?
+        "mov rcx, qword ptr [rip + __refrain_local@GOTTPOFF]",
+        "mov rcx, qword ptr fs:[rcx]",
+        "test rcx, rcx",
+        "je 7f",
+        "test dword ptr [rcx + {calls_pass}], 0xffffff",
+        "jne 7f",
+        "test r11d, {real}",
+        "jne 4f",
+        "syscall",
+        call_preserving!("record"),
+        "jmp 8f",
+        // It is not logged.
+        "4:",
+        "inc qword ptr [rcx + {real_calls}]",
+        "syscall",
+        "mov rcx, qword ptr [rip + __refrain_local@GOTTPOFF]",
+        "mov rcx, qword ptr fs:[rcx]",
+        "cmp qword ptr [rcx + {pending}], 0",
+        "je 8f",
+        call_preserving!("deliver"),
+        "jmp 8f",
+        // The long way.
+        "7:",
+        call_preserving!("handler"),
+        "8:",
         "mov rsp, rbp",
         "pop rbp",
         ".cfi_def_cfa rsp, 8",
         "ret",
         ".cfi_endproc",
+        switches = sym control::SWITCHES,
+        quick = const offset_of!(control::Switches, quick),
+        calls = const quick::CALLS,
+        table = sym quick::QUICK,
+        unless_shown = const quick::UNLESS_SHOWN,
+        followed = const descriptors::FOLLOWED,
+        streams = sym descriptors::STREAMS,
+        unless_named = const quick::UNLESS_NAMED,
+        real = const quick::REAL,
+        calls_pass = const offset_of!(Local, calls_pass),
+        real_calls = const offset_of!(Local, real_calls),
+        pending = const offset_of!(Local, pending) + offset_of!(calls::Pending, count),
+        record = sym quick::record,
+        deliver = sym quick::deliver,
         handler = sym handle,
     )
 }
 
+/// The same for objects other than libc, always the long way. Their rt_sigreturn finds its frame where the window's stack
+/// pointer is.
+///
+/// # Safety
+/// Called by trampolines only, as a system call.
+#[unsafe(naked)]
+pub unsafe extern "C" fn enter_from_elsewhere() {
+    naked_asm!(
+        ".cfi_startproc",
+        "cmp rax, {rt_sigreturn}",
+        "jne 2f",
+        "lea rsp, [rsp + 136]",
+        "syscall",
+        "2:",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbp, 0",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "and rsp, -16",
+        "sub rsp, 320",
+        "mov [rsp], rax",
+        call_preserving!("handler"),
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        rt_sigreturn = const libc::SYS_rt_sigreturn,
+        handler = sym handle_from_elsewhere,
+    )
+}
+
+// Three flags that are looked at as one word.
+const _: () = assert!(offset_of!(Local, inside_event) == offset_of!(Local, calls_pass) + 1);
+const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_pass) + 2);
+
 extern "C-unwind" fn handle(registers: &Registers) -> isize {
     // SAFETY: the program's own call, with its arguments.
     unsafe { calls::system_call(registers.number, &registers.arguments) }
+}
+
+extern "C-unwind" fn handle_from_elsewhere(registers: &Registers) -> isize {
+    let (mut number, mut arguments) = (registers.number, registers.arguments);
+    if number == libc::SYS_clone && arguments[0] as i32 & libc::CLONE_VM != 0 && arguments[1] == 0 {
+        number = libc::SYS_vfork;
+    }
+    match number {
+        // A thread would go on in the middle of this function, on a stack without it. So far no object had a reason to
+        // make one by an instruction whose number is not known beforehand (`syscall_sites`).
+        libc::SYS_clone if arguments[0] as i32 & libc::CLONE_VM != 0 => return -libc::ENOSYS as isize,
+        libc::SYS_clone3 => return -libc::ENOSYS as isize,
+        // The child may not return from here in its parent's memory: it gets its own.
+        libc::SYS_vfork => (number, arguments) = (libc::SYS_fork, [0; 6]),
+        _ => {}
+    }
+    // SAFETY: the program's own call, with its arguments.
+    let call = || unsafe { calls::system_call(number, &arguments) };
+    interpose::observing_futexes(number, &arguments, call)
 }

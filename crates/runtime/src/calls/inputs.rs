@@ -16,6 +16,7 @@ use log_format::inputs::Entry;
 use log_format::inputs::Lengths;
 use log_format::inputs::RangeHash;
 use log_format::inputs::Reader;
+use log_format::inputs::Short;
 use run_model::ThreadIndex;
 use runtime_abi::RUNTIME_REGION;
 
@@ -47,8 +48,8 @@ impl Range {
 }
 
 pub struct InputWriter {
-    thread: u32,
     stream: Stream,
+    thread: u32,
     has_bounce: bool,
 }
 
@@ -105,8 +106,19 @@ impl InputWriter {
 
     /// Appends a clock in its short form. False: it must be appended as any other call, or not at all.
     #[inline]
-    pub fn append_clock(&mut self, event: u64, clock: Clock) -> bool {
-        !log::is_stopped() && self.stream.append_clock(event, clock)
+    pub fn append_clock(&mut self, clock: &Clock) -> bool {
+        !log::is_stopped() && self.stream.append_clock(clock)
+    }
+
+    /// Appends a call in its short form. False: it must be appended as any other call, or not at all.
+    ///
+    /// # Safety
+    /// The call's range can be read, where it belongs.
+    #[inline]
+    pub unsafe fn append_short(&mut self, call: &Short) -> bool {
+        let from = call.range.map_or(0, |(address, _)| address);
+        // SAFETY: the caller's promise.
+        !log::is_stopped() && unsafe { self.stream.append_short(call, from as *const u8) }
     }
 
     /// The last call, which had no ranges, has ended in another way than expected.

@@ -4,7 +4,9 @@ mod descriptors;
 mod entry;
 mod inputs;
 mod instructions;
+mod objects;
 mod patch;
+mod quick;
 pub mod rights;
 pub mod signals;
 mod stream;
@@ -13,7 +15,7 @@ mod vdso;
 
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
-pub use patch::is_installed;
+pub use objects::is_installed;
 pub use signals::Pending;
 
 use crate::access::Reach;
@@ -30,6 +32,7 @@ use core::ffi::c_int;
 use core::ffi::c_long;
 use core::mem::MaybeUninit;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
 use inputs::Range;
 use log_format::inputs::Call;
 use log_format::inputs::Clock;
@@ -85,10 +88,11 @@ impl Ranges {
     }
 }
 
-/// Once, before there is a second thread: libc's system calls come to us from now on, if the tool found them.
+/// Once, before there is a second thread: system calls come to us from now on, if the tool found libc's.
 pub fn install() {
-    patch::install();
+    objects::install();
     if is_installed() {
+        control::observe_calls();
         vdso::install();
         cancellation::install();
     }
@@ -117,21 +121,35 @@ pub fn as_one_call(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[u
 }
 
 /// Clocks that are read without entering the kernel: like the system call `number`.
+#[inline(always)]
 pub fn clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
+    let Some(local) = quick::current() else {
+        return any_clock(number, arguments, real);
+    };
+    let result = real(arguments);
+    if !local.record_clock(number, arguments, result) {
+        // It has been done; the rest is as for any other call.
+        return as_one_call(number, arguments, |_| result);
+    }
+    // Nobody waits for events while recording.
+    local.slot.count.store(local.event() + 1, Release);
+    result
+}
+
+#[inline(never)]
+fn any_clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
     match (control::mode(), Local::current()) {
-        (Mode::Record, Some(local)) if !local.calls_pass && is_installed() => {
-            if control::observes_memory() {
-                return local.record_call(number, arguments, real);
-            }
+        (Mode::Record, Some(local)) if !local.calls_pass && is_installed() && !control::observes_memory() => {
             let result = real(arguments);
             if !local.record_clock(number, arguments, result) {
-                // It has been done; the rest is as for any other call.
                 return local.record_call(number, arguments, |_| result);
+            }
+            if !local.inside_event {
+                local.complete();
             }
             result
         }
-        (Mode::Replay, Some(local)) if !local.calls_pass && is_installed() => local.answer(number, arguments),
-        _ => real(arguments),
+        _ => as_one_call(number, arguments, real),
     }
 }
 
@@ -182,7 +200,10 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     }
     let is_replay = control::mode() == Mode::Replay;
     let result = match treatment {
-        Treatment::Yield if is_replay => 0,
+        Treatment::Yield if is_replay => {
+            local.real_calls += 1;
+            0
+        }
         Treatment::Real | Treatment::Yield | Treatment::End => {
             local.real_calls += 1;
             real(arguments)
@@ -276,7 +297,7 @@ impl Local {
         result
     }
 
-    /// The short way of recording a clock that was read, if there is one for it.
+    /// The short form of a clock that was read, if it has one. The event is then to be completed.
     #[inline]
     fn record_clock(&mut self, number: c_long, arguments: &[usize; 6], result: isize) -> bool {
         let (number, address) = match number {
@@ -291,16 +312,12 @@ impl Local {
         let [seconds, fraction] = unsafe { (address as *const [u64; 2]).read_unaligned() };
         let clock = Clock {
             number,
-            events: 0,
+            event: self.event(),
             address: address as u64,
             seconds,
             fraction,
         };
-        let recorded = self.inputs.append_clock(self.event(), clock);
-        if recorded && !self.inside_event {
-            self.complete();
-        }
-        recorded
+        self.inputs.append_clock(&clock)
     }
 
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the

@@ -1,19 +1,15 @@
-//! Replaces libc's `syscall` instructions by jumps, at the places the tool has found.
+//! Replaces `syscall` instructions by jumps to trampolines, which call us.
 use crate::calls::entry;
+use crate::debugger;
 use crate::sys;
 use core::arch::global_asm;
+use core::cell::UnsafeCell;
 use core::ffi::c_int;
-use core::ffi::c_void;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::Relaxed;
-use libc::dl_phdr_info;
-use runtime_abi::CALL_SITES_OFFSET;
-use runtime_abi::CONTROL_ADDRESS;
-use runtime_abi::call_sites::BUILD_ID_BYTES;
+use core::ops::Range;
 use runtime_abi::call_sites::Entry;
 use runtime_abi::call_sites::JUMP_BYTES;
+use runtime_abi::call_sites::LEA_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
-use runtime_abi::call_sites::Table;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
 
 const PAGE: u64 = 4096;
@@ -21,9 +17,22 @@ const PAGE: u64 = 4096;
 /// window the call would have returned to.
 const TRAMPOLINE_BYTES: usize = 64;
 const RETURN_AT: usize = TRAMPOLINE_BYTES - 8;
-const _: () = assert!(WINDOW_BYTES_MAX + SKIP_RED_ZONE.len() + 13 + BACK.len() + JUMP_BYTES <= RETURN_AT);
+const _: () = assert!(
+    WINDOW_BYTES_MAX - 2 + (SET_BYTES - LEA_BYTES) + SKIP_RED_ZONE.len() + JUMP_BYTES + BACK.len() + FAR_JUMP_BYTES
+        <= RETURN_AT
+);
+/// `mov` of 64 bits to a register.
+const SET_BYTES: usize = 10;
 /// How far from the code a trampoline can be, with room to spare.
 const REACH: u64 = 1 << 30;
+/// `jmp [rip]`, and the address behind it.
+const FAR_JUMP_BYTES: usize = 14;
+/// Pages for far jumps, one for each trampoline, are this far below the executable.
+const STEP_BYTES: usize = 16;
+const STEPS_BYTES: u64 = ((SITES_MAX * STEP_BYTES) as u64).next_multiple_of(PAGE);
+const STEPS_BELOW: u64 = 1 << 20;
+/// Objects that have been given trampolines.
+const PLACED_MAX: usize = 256;
 
 // Trampolines are in this library, so that unwinders and debuggers find out how to go on through them: at the call of our
 // entry the stack pointer is 128 below that of the window, all other registers are the window's, and the return address is
@@ -56,160 +65,255 @@ const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 const BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0];
 const BREAKPOINT: u8 = 0xcc;
 const WRITABLE: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+const RUNNABLE: c_int = libc::PROT_READ | libc::PROT_EXEC;
 
-static INSTALLED: AtomicBool = AtomicBool::new(false);
-
-/// Are inputs recorded, or replayed?
-pub fn is_installed() -> bool {
-    // Relaxed: written once, before there is a second thread.
-    INSTALLED.load(Relaxed)
-}
-
-/// Finds libc and replaces its calls. Once, before there is a second thread.
-pub fn install() {
-    INSTALLED.store(try_install(), Relaxed);
-}
-
-/// False: nothing was replaced.
-fn try_install() -> bool {
-    // SAFETY: the control file is mapped, whole, for good; the tool wrote the table before the process began.
-    let table = unsafe { &*((CONTROL_ADDRESS as usize + CALL_SITES_OFFSET) as *const Table) };
-    let count = (table.count as usize).min(SITES_MAX);
-    if count == 0 {
-        return false;
-    }
-    let mut wanted = Wanted {
-        build_id: &table.build_id,
-        found: None,
-    };
-    // SAFETY: the callback gets what it expects: a description of each object, and `wanted`.
-    unsafe { libc::dl_iterate_phdr(Some(look_at), (&raw mut wanted).cast()) };
-    let Some(object) = wanted.found else { return false };
-    object.patch(&table.entries[..count])
-}
-
-struct Wanted<'a> {
-    build_id: &'a [u8; BUILD_ID_BYTES],
-    found: Option<Loaded>,
-}
-
-/// A loaded object and its executable part.
-struct Loaded {
+/// Which trampolines belong to whom.
+#[derive(Clone, Copy)]
+struct Placed {
+    /// Where the object is, or was: one that is loaded there again gets them again.
     base: u64,
-    text: u64,
-    text_bytes: u64,
+    entries: *const Entry,
+    count: usize,
+    first: usize,
 }
 
-unsafe extern "C" fn look_at(info: *mut dl_phdr_info, _size: usize, wanted: *mut c_void) -> c_int {
-    // SAFETY: the loader's promise, and ours to ourselves.
-    let (info, wanted) = unsafe { (&*info, &mut *wanted.cast::<Wanted<'_>>()) };
-    // SAFETY: the loader's promise.
-    let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
-    let notes = headers.iter().filter(|header| header.p_type == libc::PT_NOTE);
-    let has_id = notes.into_iter().any(|header| {
-        let at = (info.dlpi_addr + header.p_vaddr) as *const u8;
-        // SAFETY: notes are in a loaded segment, readable for as long as the object is loaded.
-        let notes = unsafe { core::slice::from_raw_parts(at, header.p_memsz as usize) };
-        build_id_in(notes) == Some(wanted.build_id)
-    });
-    let code = headers
-        .iter()
-        .find(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
-    match code {
-        Some(code) if has_id => {
-            wanted.found = Some(Loaded {
-                base: info.dlpi_addr,
-                text: info.dlpi_addr + code.p_vaddr,
-                text_bytes: code.p_memsz,
-            });
-            1
+struct Trampolines {
+    placed: [Placed; PLACED_MAX],
+    count: usize,
+    used: usize,
+    /// Where the far jumps are; 0: nowhere yet.
+    steps: u64,
+}
+
+struct Shared(UnsafeCell<Trampolines>);
+
+// SAFETY: used when there is one thread, and by `objects::look`, which the loader calls under its lock.
+unsafe impl Sync for Shared {}
+
+static TRAMPOLINES: Shared = Shared(UnsafeCell::new(Trampolines {
+    placed: [Placed {
+        base: 0,
+        entries: core::ptr::null(),
+        count: 0,
+        first: 0,
+    }; PLACED_MAX],
+    count: 0,
+    used: 0,
+    steps: 0,
+}));
+
+/// Whose calls they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    Libc,
+    Other,
+}
+
+/// Why an object's calls were not replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Its code is not what the entries were made for.
+    OtherCode,
+    /// There is no memory within reach of its code, or none left.
+    NoRoom,
+}
+
+impl Refusal {
+    pub fn sentence(self) -> &'static [u8] {
+        match self {
+            Refusal::OtherCode => b"the code around a recorded system call has changed",
+            Refusal::NoRoom => b"there is no memory near a recorded system call for the jump that replaces it",
         }
-        _ => 0,
     }
 }
 
-/// The build-id among an object's notes: (name length, description length, type, name, description), 4-aligned.
-fn build_id_in(mut notes: &[u8]) -> Option<&[u8; BUILD_ID_BYTES]> {
-    const NT_GNU_BUILD_ID: u32 = 3;
-    let number = |notes: &[u8], at: usize| {
-        let bytes = notes.get(at..at + 4)?;
-        Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-    };
-    loop {
-        let (name, description, kind) = (number(notes, 0)?, number(notes, 4)?, number(notes, 8)?);
-        let start = 12 + (name as usize).next_multiple_of(4);
-        let end = start + description as usize;
-        if kind == NT_GNU_BUILD_ID && notes.get(12..16) == Some(b"GNU\0") {
-            return notes.get(start..end)?.try_into().ok();
-        }
-        notes = notes.get(end.next_multiple_of(4)..)?;
-    }
+/// A loaded object.
+#[derive(Clone, Copy)]
+pub struct Loaded {
+    pub base: u64,
+    headers: *const libc::Elf64_Phdr,
+    header_count: usize,
 }
 
 impl Loaded {
-    fn patch(&self, entries: &[Entry]) -> bool {
-        // All or nothing: half of libc intercepted would be worse than none.
+    /// # Safety
+    /// `info` is the loader's description of an object that stays loaded for as long as this is used.
+    pub unsafe fn new(info: &libc::dl_phdr_info) -> Loaded {
+        Loaded {
+            base: info.dlpi_addr,
+            headers: info.dlpi_phdr,
+            header_count: info.dlpi_phnum as usize,
+        }
+    }
+
+    pub fn headers(&self) -> &[libc::Elf64_Phdr] {
+        // SAFETY: as promised to `new`.
+        unsafe { core::slice::from_raw_parts(self.headers, self.header_count) }
+    }
+
+    /// The part of the object that a header speaks of, if it is in memory as it is in the file.
+    pub fn part(&self, header: &libc::Elf64_Phdr) -> &[u8] {
+        // SAFETY: the object's own header says what is loaded where.
+        unsafe { core::slice::from_raw_parts((self.base + header.p_vaddr) as *const u8, header.p_filesz as usize) }
+    }
+
+    /// The executable parts: addresses, in memory.
+    fn code(&self) -> impl Iterator<Item = (u64, u64)> {
+        let headers = self.headers().iter();
+        let code = headers.filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
+        code.map(|header| {
+            let start = self.base + header.p_vaddr;
+            (start, start + header.p_filesz)
+        })
+    }
+
+    /// Is the address in one of its parts?
+    pub fn holds(&self, address: u64) -> bool {
+        let mut loads = self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
+        loads.any(|header| {
+            let start = self.base + header.p_vaddr;
+            (start..start + header.p_memsz).contains(&address)
+        })
+    }
+
+    /// Where its lowest part begins.
+    fn start(&self) -> u64 {
+        let loads = self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
+        self.base + loads.map(|header| header.p_vaddr).min().unwrap_or(0)
+    }
+
+    /// Replaces all of the calls, or none: half of an object intercepted would be worse.
+    ///
+    /// # Safety
+    /// Nobody runs the object's code, nor loads or replaces another, at this time.
+    pub unsafe fn replace_calls(&self, entries: &'static [Entry], whose: Whose) -> Result<(), Refusal> {
         if !entries.iter().all(|entry| self.is_as_expected(entry)) {
-            return false;
+            return Err(Refusal::OtherCode);
         }
-        let bytes = (entries.len() * TRAMPOLINE_BYTES).next_multiple_of(PAGE as usize);
-        let trampolines = &raw const __refrain_trampolines as u64;
-        if trampolines.abs_diff(self.text) > REACH || !protect(trampolines, bytes as u64, WRITABLE) {
-            return false;
+        // SAFETY: the caller's promise.
+        let trampolines = unsafe { &mut *TRAMPOLINES.0.get() };
+        let first = trampolines.place(self.base, entries).ok_or(Refusal::NoRoom)?;
+        let near = &raw const __refrain_trampolines as u64;
+        let is_near = self
+            .code()
+            .all(|(start, end)| near.abs_diff(start) < REACH && near.abs_diff(end) < REACH);
+        let steps = match is_near {
+            true => None,
+            false => Some(trampolines.steps_for(self).ok_or(Refusal::NoRoom)?),
+        };
+        let used = Pages::around(
+            near + (first * TRAMPOLINE_BYTES) as u64,
+            near + ((first + entries.len()) * TRAMPOLINE_BYTES) as u64,
+        );
+        let writable = used.protect(WRITABLE)
+            && steps.is_none_or(|steps| Pages::around(steps, steps + STEPS_BYTES).protect(WRITABLE))
+            && self
+                .code()
+                .all(|(start, end)| Pages::around(start, end).protect(WRITABLE));
+        if writable {
+            for (i, entry) in (first..).zip(entries) {
+                let trampoline = near + (i * TRAMPOLINE_BYTES) as u64;
+                let step = steps.map(|steps| steps + (i * STEP_BYTES) as u64);
+                // SAFETY: the caller's promise; all three are writable now.
+                unsafe { self.replace(entry, trampoline, step, whose) };
+            }
         }
-        let start = self.text / PAGE * PAGE;
-        let length = (self.text + self.text_bytes).next_multiple_of(PAGE) - start;
-        if !protect(start, length, WRITABLE) {
-            return false;
+        self.code()
+            .for_each(|(start, end)| _ = Pages::around(start, end).protect(RUNNABLE));
+        used.protect(RUNNABLE);
+        if let Some(steps) = steps {
+            Pages::around(steps, steps + STEPS_BYTES).protect(RUNNABLE);
         }
-        for (i, entry) in entries.iter().enumerate() {
-            self.replace(entry, trampolines + (i * TRAMPOLINE_BYTES) as u64);
-        }
-        protect(start, length, libc::PROT_READ | libc::PROT_EXEC);
-        protect(trampolines, bytes as u64, libc::PROT_READ | libc::PROT_EXEC);
-        true
+        if writable { Ok(()) } else { Err(Refusal::NoRoom) }
     }
 
     fn is_as_expected(&self, entry: &Entry) -> bool {
-        let (length, at) = (entry.length as usize, self.base + entry.address);
+        let (length, at) = (entry.length as usize, self.base.wrapping_add(entry.address));
         if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length) || entry.syscall_at as usize + 2 > length {
             return false;
         }
-        if at < self.text || at + length as u64 > self.text + self.text_bytes {
+        if !self.code().any(|(start, end)| start <= at && at + length as u64 <= end) {
             return false;
         }
         // SAFETY: inside the object's code, as just checked.
         let found = unsafe { core::slice::from_raw_parts(at as *const u8, length) };
-        found == &entry.bytes[..length]
+        debugger::is_same_code(found, &entry.bytes[..length])
     }
 
-    fn replace(&self, entry: &Entry, trampoline: u64) {
+    /// `step`: where the far jump to the trampoline is to be, if the trampoline is out of reach.
+    ///
+    /// # Safety
+    /// All three can be written, and nobody runs them.
+    unsafe fn replace(&self, entry: &Entry, trampoline: u64, step: Option<u64>, whose: Whose) {
         let site = self.base + entry.address;
         let (length, syscall_at) = (entry.length as usize, entry.syscall_at as usize);
+        let target = match whose {
+            Whose::Libc => entry::enter as *const () as u64,
+            Whose::Other => entry::enter_from_elsewhere as *const () as u64,
+        };
         let mut code = Code {
             bytes: [BREAKPOINT; TRAMPOLINE_BYTES],
             length: 0,
         };
-        code.put(&entry.bytes[..syscall_at]);
+        put_part(&mut code, entry, 0..syscall_at, site);
         code.put(&SKIP_RED_ZONE);
-        // mov r11, entry; call r11. The kernel clobbers r11, so the program has nothing in it here.
-        code.put(&[0x49, 0xbb]);
-        code.put(&(entry::enter as *const () as u64).to_le_bytes());
-        code.put(&[0x41, 0xff, 0xd3]);
+        code.put(&near(CALL, trampoline + code.length as u64, target));
         code.put(&BACK);
-        code.put(&entry.bytes[syscall_at + 2..length]);
-        let back = jump(trampoline + code.length as u64, site + length as u64);
-        code.put(&back);
+        put_part(&mut code, entry, syscall_at + 2..length, site);
+        match step {
+            None => code.put(&near(JUMP, trampoline + code.length as u64, site + length as u64)),
+            Some(_) => code.put(&far_jump(site + length as u64)),
+        }
         let returns_to = site + syscall_at as u64 + 2;
         code.bytes[RETURN_AT..].copy_from_slice(&returns_to.to_le_bytes());
         let mut window = [BREAKPOINT; WINDOW_BYTES_MAX];
-        window[..JUMP_BYTES].copy_from_slice(&jump(site, trampoline));
-        // SAFETY: the trampoline is code of ours, the window of libc's; `patch` made both writable, and there is no other
-        // thread that could be running them.
+        window[..JUMP_BYTES].copy_from_slice(&near(JUMP, site, step.unwrap_or(trampoline)));
+        // SAFETY: the caller's promise; the window was compared with the entry, which has this length.
         unsafe {
             core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), trampoline as *mut u8, TRAMPOLINE_BYTES);
-            core::ptr::copy_nonoverlapping(window.as_ptr(), site as *mut u8, length);
+            if let Some(step) = step {
+                core::ptr::copy_nonoverlapping(far_jump(trampoline).as_ptr(), step as *mut u8, FAR_JUMP_BYTES);
+            }
+            debugger::write_code(site, &window[..length]);
         }
+    }
+}
+
+impl Trampolines {
+    /// The first of as many trampolines as there are entries.
+    fn place(&mut self, base: u64, entries: &'static [Entry]) -> Option<usize> {
+        let same =
+            |placed: &&Placed| (placed.base, placed.entries, placed.count) == (base, entries.as_ptr(), entries.len());
+        if let Some(placed) = self.placed[..self.count].iter().find(same) {
+            return Some(placed.first);
+        }
+        let first = self.used;
+        if self.count == PLACED_MAX || first + entries.len() > SITES_MAX {
+            return None;
+        }
+        self.placed[self.count] = Placed {
+            base,
+            entries: entries.as_ptr(),
+            count: entries.len(),
+            first,
+        };
+        self.count += 1;
+        self.used += entries.len();
+        Some(first)
+    }
+
+    /// Memory for far jumps that the object can reach: below it, where neither its heap nor anything else comes to lie.
+    fn steps_for(&mut self, object: &Loaded) -> Option<u64> {
+        if self.steps == 0 {
+            let below = object.start().checked_sub(STEPS_BELOW + STEPS_BYTES)? / PAGE * PAGE;
+            sys::map_at(below, STEPS_BYTES as usize, -1, 0, false).ok()?;
+            self.steps = below;
+        }
+        let steps = self.steps;
+        let is_near = object
+            .code()
+            .all(|(start, end)| steps.abs_diff(start) < REACH && steps.abs_diff(end) < REACH);
+        is_near.then_some(steps)
     }
 }
 
@@ -225,21 +329,98 @@ impl Code {
     }
 }
 
-/// A near jump; `patch` has made sure that the two are within reach.
-fn jump(from: u64, to: u64) -> [u8; JUMP_BYTES] {
+/// Puts some of a window's instructions, which all mean the same elsewhere, except the `lea` that `address_at` says.
+fn put_part(code: &mut Code, entry: &Entry, part: Range<usize>, site: u64) {
+    let lea = (entry.address_at as usize).wrapping_sub(1);
+    if !part.contains(&lea) || lea + LEA_BYTES > part.end {
+        code.put(&entry.bytes[part]);
+        return;
+    }
+    code.put(&entry.bytes[part.start..lea]);
+    let [prefix, _, register, distance @ ..] = &entry.bytes[lea..lea + LEA_BYTES] else {
+        unreachable!()
+    };
+    let distance = i32::from_le_bytes([distance[0], distance[1], distance[2], distance[3]]);
+    let address = (site + (lea + LEA_BYTES) as u64).wrapping_add_signed(distance as i64);
+    // The register's number is in bits 3 to 5 of the third byte, and in bit 2 of the prefix; in a `mov` of 64 bits to a
+    // register it is in the lowest bits of opcode and prefix.
+    let is_high = prefix >> 2 & 1;
+    code.put(&[0x48 | is_high, 0xb8 | (register >> 3 & 7)]);
+    code.put(&address.to_le_bytes());
+    code.put(&entry.bytes[lea + LEA_BYTES..part.end]);
+}
+
+const JUMP: u8 = 0xe9;
+const CALL: u8 = 0xe8;
+
+/// A jump or call; the caller has made sure that the two are within reach.
+fn near(what: u8, from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let displacement = to.wrapping_sub(from + JUMP_BYTES as u64) as i32;
-    let mut code = [0xe9, 0, 0, 0, 0];
+    let mut code = [what, 0, 0, 0, 0];
     code[1..].copy_from_slice(&displacement.to_le_bytes());
     code
 }
 
-fn protect(address: u64, bytes: u64, protection: c_int) -> bool {
-    // SAFETY: changes the protection of libc's code and of our trampolines only, to what each use of them needs.
-    let got = unsafe {
-        sys::syscall(
-            libc::SYS_mprotect,
-            [address as usize, bytes as usize, protection as usize, 0, 0, 0],
-        )
+fn far_jump(to: u64) -> [u8; FAR_JUMP_BYTES] {
+    let mut code = [0xff, 0x25, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    code[6..].copy_from_slice(&to.to_le_bytes());
+    code
+}
+
+/// Makes the function at `address` jump to `target`, if it does nothing but return, and what follows it is filling.
+///
+/// # Safety
+/// Nobody runs the function at this time.
+pub unsafe fn replace_empty_function(address: u64, target: u64) -> bool {
+    const ENDBR: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    const RET: u8 = 0xc3;
+    // SAFETY: a function, and at least as many bytes after it as functions are aligned to.
+    let bytes = unsafe { &*(address as *const [u8; 16]) };
+    let body = match debugger::is_same_code(&bytes[..ENDBR.len()], &ENDBR) {
+        true => &bytes[ENDBR.len()..],
+        false => bytes,
     };
-    got == 0
+    let is_empty = debugger::is_same_code(&body[..1], &[RET])
+        && body[1..JUMP_BYTES.min(body.len())]
+            .iter()
+            .all(|byte| FILLING.contains(byte));
+    let is_aligned = address.is_multiple_of(16) && matches!(body[1], 0x66 | 0x0f | 0x90 | BREAKPOINT);
+    let pages = Pages::around(address, address + JUMP_BYTES as u64);
+    if !is_empty || !is_aligned || address.abs_diff(target) > REACH || !pages.protect(WRITABLE) {
+        return false;
+    }
+    // SAFETY: writable now; the caller's promise.
+    unsafe { debugger::write_code(address, &near(JUMP, address, target)) };
+    pages.protect(RUNNABLE)
+}
+
+/// Bytes of the instructions without effect that assemblers fill up with.
+const FILLING: [u8; 10] = [0x66, 0x2e, 0x0f, 0x1f, 0x40, 0x44, 0x80, 0x84, 0x00, 0x90];
+
+#[derive(Clone, Copy)]
+struct Pages {
+    start: u64,
+    end: u64,
+}
+
+impl Pages {
+    fn around(start: u64, end: u64) -> Pages {
+        Pages {
+            start: start / PAGE * PAGE,
+            end: end.next_multiple_of(PAGE),
+        }
+    }
+
+    fn protect(self, protection: c_int) -> bool {
+        let bytes = (self.end - self.start) as usize;
+        // SAFETY: changes the protection of code that is being replaced, of our trampolines and of our steps, to what each
+        // use of them needs.
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mprotect,
+                [self.start as usize, bytes, protection as usize, 0, 0, 0],
+            )
+        };
+        got == 0
+    }
 }

@@ -85,7 +85,7 @@ impl Wish {
 /// Signals that have come to a thread, and whose handlers have not run yet.
 #[repr(C)]
 pub struct Pending {
-    count: usize,
+    pub count: usize,
     signals: [(c_int, libc::siginfo_t); PENDING_MAX],
 }
 

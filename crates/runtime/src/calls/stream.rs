@@ -9,6 +9,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use log_format::inputs;
+use log_format::inputs::Before;
 use log_format::inputs::Clock;
 use log_format::inputs::DESK_AT;
 use log_format::inputs::DESK_BYTES;
@@ -16,6 +17,9 @@ use log_format::inputs::ENTRY_BYTES;
 use log_format::inputs::Entry;
 use log_format::inputs::RANGE_BYTES;
 use log_format::inputs::SHELF_AT;
+use log_format::inputs::Short;
+use log_format::inputs::ShortHash;
+use log_format::inputs::WORDS_IN_ORDER;
 use run_model::ThreadIndex;
 use runtime_abi::truncated;
 
@@ -26,47 +30,79 @@ pub const EXTENSION: &str = "inputs";
 pub const MAPPED_BYTES: u64 = SHELF_AT as u64;
 
 pub struct Stream {
-    thread: u32,
     /// Where header and desk are mapped.
     base: u64,
     /// How much of the desk can be used; 0: there is no file yet.
     room: usize,
     used: usize,
     shelved: u64,
-    /// The event of the last entry.
-    event: u64,
+    before: Before,
+    thread: u32,
 }
 
 impl Stream {
     pub const fn new(thread: u32, base: u64) -> Stream {
         Stream {
-            thread,
             base,
             room: 0,
             used: 0,
             shelved: 0,
-            event: 0,
+            before: Before::new(),
+            thread,
         }
     }
 
-    /// Appends a clock in its short form, if it has one and there is room on the desk. `event` takes the place of the number
-    /// of events.
+    /// Appends a clock in its short form, if it has one and there is room on the desk.
     #[inline]
-    pub fn append_clock(&mut self, event: u64, clock: Clock) -> bool {
-        let clock = Clock {
-            events: event - self.event,
-            ..clock
+    pub fn append_clock(&mut self, clock: &Clock) -> bool {
+        if self.used + Clock::BYTES_MAX > self.room {
+            return false;
+        }
+        let Some((words, bytes)) = clock.encode(&mut self.before) else {
+            return false;
         };
-        let words = match clock.encode() {
-            Some(words) if self.used + Clock::BYTES <= self.room => words,
-            _ => return false,
-        };
-        // SAFETY: there is room on the desk, whose entries are 8-aligned.
-        unsafe { Place(self.desk() + self.used).put_words(&words) };
-        self.used += Clock::BYTES;
-        self.event = event;
-        self.publish(inputs::LENGTH_OFFSET, self.shelved + self.used as u64);
+        let place = self.desk() + self.used;
+        // SAFETY: there is room on the desk, whose entries are 8-aligned. A word too much is overwritten.
+        unsafe { Place(place).put_words(&words) };
+        self.advance_to(Place(place + bytes));
         true
+    }
+
+    /// Appends a call in its short form, if it has one and there is room on the desk.
+    ///
+    /// # Safety
+    /// `from` has as many bytes as the call's range.
+    #[inline]
+    pub unsafe fn append_short(&mut self, call: &Short, from: *const u8) -> bool {
+        let bytes = call.range.map_or(0, |(_, bytes)| bytes);
+        if self.used + Short::BYTES_WITH_RANGE + padded(bytes) > self.room {
+            return false;
+        }
+        let Some([first, second, range]) = call.encode(&mut self.before) else {
+            return false;
+        };
+        let mut hash = ShortHash::new(first, second);
+        let mut place = Place(self.desk() + self.used);
+        let mut head = Place(place.0);
+        // SAFETY: there is room on the desk, whose entries are 8-aligned; the caller's promise.
+        unsafe {
+            place.0 += Short::BYTES;
+            if bytes != 0 {
+                hash.word(range);
+                place.put_words(&[range]);
+                place.put_hashed(from, bytes, &mut hash);
+            }
+            head.put_words(&[hash.into(first), second]);
+        }
+        self.advance_to(place);
+        true
+    }
+
+    /// The desk is used up to there.
+    #[inline]
+    fn advance_to(&mut self, place: Place) {
+        self.used = place.0 - self.desk();
+        self.publish(inputs::LENGTH_OFFSET, self.shelved + self.used as u64);
     }
 
     /// Appends an entry, hash and all.
@@ -91,7 +127,10 @@ impl Stream {
             }
             self.used += ENTRY_BYTES + data;
         }
-        self.event = entry.event;
+        self.before.event = entry.event;
+        if entry.time != 0 {
+            self.before.time = entry.time;
+        }
         self.publish(inputs::LENGTH_OFFSET, self.shelved + self.used as u64);
         Ok(())
     }
@@ -259,5 +298,63 @@ impl Place {
             copy(from, self.0 as *mut u8, bytes);
         }
         self.0 = end;
+    }
+    /// Puts bytes, of which there are some, and their padding, and hashes both.
+    ///
+    /// # Safety
+    /// As for `put_padded`.
+    #[inline]
+    unsafe fn put_hashed(&mut self, from: *const u8, bytes: usize, hash: &mut ShortHash) {
+        if bytes > WORDS_IN_ORDER * WORD {
+            let start = self.0 as *const [u8; WORD];
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.put_padded(from, bytes);
+                hash.words(core::slice::from_raw_parts(start, padded(bytes) / WORD));
+            }
+            return;
+        }
+        let mut left = bytes;
+        let mut from = from;
+        while left >= WORD {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let word = from.cast::<u64>().read_unaligned();
+                hash.word(word);
+                self.put_words(&[word]);
+                from = from.add(WORD);
+            }
+            left -= WORD;
+        }
+        if left != 0 {
+            // SAFETY: the caller's promise: so many bytes are left. If there was a word before them, they are its
+            // neighbours, and the end of the word that ends with them.
+            let last = unsafe {
+                match bytes >= WORD {
+                    true => from.sub(WORD - left).cast::<u64>().read_unaligned() >> (8 * (WORD - left)),
+                    false => few_bytes(from, left),
+                }
+            };
+            hash.word(last);
+            // SAFETY: the caller's promise.
+            unsafe { self.put_words(&[last]) };
+        }
+    }
+}
+
+/// One to seven bytes, as the beginning of a word.
+///
+/// # Safety
+/// They can be read.
+#[inline]
+unsafe fn few_bytes(from: *const u8, bytes: usize) -> u64 {
+    // SAFETY: the caller's promise. The parts overlap, and say the same where they do.
+    unsafe {
+        if bytes >= 4 {
+            let last = from.add(bytes - 4).cast::<u32>().read_unaligned();
+            return u64::from(from.cast::<u32>().read_unaligned()) | u64::from(last) << (8 * (bytes - 4));
+        }
+        let byte = |at: usize| u64::from(from.add(at).read()) << (8 * at);
+        byte(0) | byte(bytes / 2) | byte(bytes - 1)
     }
 }

@@ -37,6 +37,12 @@ pub fn is_foreign(caller: u64) -> bool {
         .any(|r| (r.start.load(Relaxed)..r.end.load(Relaxed)).contains(&caller))
 }
 
+/// Is this the path of such a library?
+pub fn is_name_of_foreign(path: &[u8]) -> bool {
+    let is_part = |part: &&[u8]| path.windows(part.len()).any(|window| window == *part);
+    FOREIGN.iter().any(is_part)
+}
+
 /// Finds where they are loaded.
 pub fn find() {
     unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
@@ -44,10 +50,7 @@ pub fn find() {
         unsafe {
             let info = &*info;
             let name = core::ffi::CStr::from_ptr(info.dlpi_name).to_bytes();
-            if !FOREIGN
-                .iter()
-                .any(|part| name.windows(part.len()).any(|window| window == *part))
-            {
+            if !is_name_of_foreign(name) {
                 return 0;
             }
             for header in core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) {

@@ -5,7 +5,6 @@ use crate::control;
 use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
-use crate::interpose::Holding;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::release;
@@ -240,12 +239,7 @@ fn wake(op: Op, condition: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_
         let dies = |local: &mut Local| local.dies_after(local.event() + 1);
         control::mode() == Mode::Replay && !observed().is_some_and(dies)
     };
-    release(
-        op,
-        condition,
-        Holding::Shared,
-        || if is_left_out() { 0 } else { real() },
-    )
+    release(op, condition, || if is_left_out() { 0 } else { real() })
 }
 
 /// # Safety

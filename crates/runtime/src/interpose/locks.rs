@@ -1,10 +1,13 @@
 //! Mutexes, read-write locks, spin locks.
+use crate::control;
+use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::release;
+use crate::interpose::release_again;
 use crate::interpose::renew;
 use crate::real;
 use core::ffi::c_int;
@@ -35,11 +38,22 @@ macro_rules! locks {
 pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
-    if is_foreign(caller) {
-        real()
-    } else {
-        acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real)
+    if is_unobserved(caller) {
+        return real();
     }
+    out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real))
+}
+
+/// Is what the caller, a return address, does with mutexes nobody's business?
+#[inline]
+fn is_unobserved(caller: u64) -> bool {
+    !control::observes_sync() || is_foreign(caller)
+}
+
+/// So that what is short needs no more registers than it uses: it is called often where locks are not observed.
+#[inline(never)]
+fn out_of_line<R>(action: impl FnOnce() -> R) -> R {
+    action()
 }
 
 /// # Safety
@@ -49,11 +63,10 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
     let real = || unsafe { real::pthread_mutex_trylock(mutex) };
     // SAFETY: as above; in replay, one that succeeded may wait a moment.
     let again = || unsafe { real::pthread_mutex_lock(mutex) };
-    if is_foreign(caller) {
-        real()
-    } else {
-        acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again)
+    if is_unobserved(caller) {
+        return real();
     }
+    out_of_line(|| acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again))
 }
 
 /// # Safety
@@ -61,19 +74,42 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
 pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
-    let local = match observed() {
-        Some(local) if !is_foreign(caller) => local,
-        _ => return real(),
-    };
-    // SAFETY: the program says that it is a mutex.
-    let (owner, kind) = unsafe { owner_and_kind(mutex) };
-    if owner == local.slot.os_thread.load(Relaxed) {
-        release(Op::MutexUnlock, mutex as u64, Holding::Alone, real)
-    } else if refuses_others(kind) {
-        // Not ours, and so it remains: only the result is of interest. Its holder goes on using it meanwhile.
-        local.input(Op::MutexUnlock, mutex as u64, || real() as i64) as c_int
-    } else {
-        release(Op::MutexUnlock, mutex as u64, Holding::Shared, real)
+    if is_unobserved(caller) {
+        return real();
+    }
+    // SAFETY: the caller's promise.
+    out_of_line(|| unsafe { unlock_observed(mutex) })
+}
+
+/// # Safety
+/// As for libc's pthread_mutex_unlock.
+unsafe fn unlock_observed(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    let real = || unsafe { real::pthread_mutex_unlock(mutex) };
+    let Some(local) = observed() else { return real() };
+    match local.begin(Op::MutexUnlock, mutex as u64) {
+        Turn::Record => {
+            // SAFETY: the program says that it is a mutex.
+            let (owner, kind) = unsafe { owner_and_kind(mutex) };
+            if owner == local.slot.os_thread.load(Relaxed) {
+                local.touch_held(Op::MutexUnlock, mutex as u64, 0);
+                real()
+            } else if refuses_others(kind) {
+                // Not ours, and so it remains: only the result is of interest. Its holder goes on using it meanwhile.
+                let result = real();
+                local.record_sync(Op::MutexUnlock, mutex as u64, result as i64, &[]);
+                local.complete();
+                result
+            } else {
+                local.touch(Op::MutexUnlock, mutex as u64, 0);
+                real()
+            }
+        }
+        Turn::Replay(0) => release_again(local, real),
+        Turn::Replay(refusal) => {
+            local.complete();
+            refusal as c_int
+        }
     }
 }
 
@@ -97,7 +133,11 @@ unsafe fn owner_and_kind(mutex: *const pthread_mutex_t) -> (u32, u32) {
 /// that are robust or inherit priorities.
 fn refuses_others(kind: u32) -> bool {
     const ROBUST_OR_INHERITING: u32 = 16 | 32;
+    const DESTROYED: u32 = u32::MAX;
     let kind_proper = (kind & 3) as c_int;
+    if kind == DESTROYED {
+        return false;
+    }
     kind & ROBUST_OR_INHERITING != 0
         || kind_proper == libc::PTHREAD_MUTEX_RECURSIVE
         || kind_proper == libc::PTHREAD_MUTEX_ERRORCHECK
@@ -190,7 +230,7 @@ macro_rules! unlocks {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(lock: *mut $type) -> c_int {
             // SAFETY: the program's own call, with its argument.
-            unsafe { release(Op::$op, lock as u64, Holding::Shared, || real::$name(lock)) }
+            unsafe { release(Op::$op, lock as u64, || real::$name(lock)) }
         }
     )*};
 }

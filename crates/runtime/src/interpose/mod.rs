@@ -20,8 +20,10 @@ mod streams;
 mod threads;
 
 pub use callers::find as find_foreign_callers;
+pub use callers::is_name_of_foreign;
 pub use conditions::replay_cancellation;
 pub use openmp::prepare as prepare_openmp;
+pub use process::observing_futexes;
 pub use threads::index_of_object;
 pub use threads::object_of as object_of_thread;
 pub use threads::prepare as prepare_threads;
@@ -29,6 +31,7 @@ pub use threads::some_end_unseen as some_threads_end_unseen;
 
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::local::Local;
 use core::ffi::c_int;
 use run_model::Op;
 
@@ -86,26 +89,27 @@ fn acquire(
     }
 }
 
-/// A releasing operation.
+/// A releasing operation on something that others may use as well.
 #[inline]
-fn release<R>(op: Op, object: u64, holding: Holding, real: impl FnOnce() -> R) -> R {
+fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else { return real() };
     match local.begin(op, object) {
         Turn::Record => {
-            match holding {
-                Holding::Alone => local.touch_held(op, object, 0),
-                Holding::Shared => local.touch(op, object, 0),
-            }
+            local.touch(op, object, 0);
             real()
         }
-        Turn::Replay(_) => {
-            local.releasing = true;
-            let result = real();
-            local.releasing = false;
-            local.complete();
-            result
-        }
+        Turn::Replay(_) => release_again(local, real),
     }
+}
+
+/// Replay: a releasing operation whose turn has come.
+#[inline]
+fn release_again<R>(local: &mut Local, real: impl FnOnce() -> R) -> R {
+    local.releasing = true;
+    let result = real();
+    local.releasing = false;
+    local.complete();
+    result
 }
 
 /// An operation that makes an object new, or ends it. Programs with errors do so while others use it; then what the

@@ -83,11 +83,8 @@ pub unsafe extern "C-unwind" fn syscall() {
     )
 }
 
-/// Calls through `syscall` are like all others, except those of libraries whose business they are, and futexes.
-///
-/// Futexes are used directly by C++20's atomic waits and by libstdc++'s futures. Such a call changes no memory. What it
-/// returns is a result like any other; waiting is left out in replay, because the atomic accesses around it, which are
-/// recorded, decide what happens.
+/// Calls through `syscall` are like those that the program makes by an instruction of its own, except those of libraries
+/// whose business they are.
 extern "C-unwind" fn call_directly(
     number: c_long,
     a: usize,
@@ -98,60 +95,60 @@ extern "C-unwind" fn call_directly(
     f: usize,
     caller: u64,
 ) -> c_long {
-    let call = || {
+    let arguments = [a, b, c, d, e, f];
+    let result = observing_futexes(number, &arguments, || {
         // SAFETY: the program's own call; unused arguments are whatever the registers held, as always.
-        let result = unsafe {
+        unsafe {
             match is_foreign(caller) || !calls::is_installed() {
-                true => crate::sys::syscall(number, [a, b, c, d, e, f]),
-                false => calls::system_call(number, &[a, b, c, d, e, f]),
+                true => crate::sys::syscall(number, arguments),
+                false => calls::system_call(number, &arguments),
             }
-        };
-        if (-4095..0).contains(&result) {
-            // SAFETY: errno is the calling thread's.
-            unsafe { *libc::__errno_location() = -result as c_int };
-            return -1;
         }
-        result as c_long
-    };
+    });
+    if (-4095..0).contains(&result) {
+        // SAFETY: errno is the calling thread's.
+        unsafe { *libc::__errno_location() = -result as c_int };
+        return -1;
+    }
+    result as c_long
+}
+
+/// Does `call`, a system call that the program makes without a function of libc's for it.
+///
+/// Futexes are used so by C++20's atomic waits and by libstdc++'s futures. Such a call changes no memory. What it
+/// returns is a result like any other; waiting is left out in replay, because the atomic accesses around it, which are
+/// recorded, decide what happens.
+pub fn observing_futexes(number: c_long, arguments: &[usize; 6], call: impl FnOnce() -> isize) -> isize {
     if number != libc::SYS_futex {
         return call();
     }
     let Some(local) = observed() else { return call() };
-    let operation = b as c_int & libc::FUTEX_CMD_MASK;
-    let op = match operation {
+    let object = arguments[0] as u64;
+    let op = match arguments[1] as c_int & libc::FUTEX_CMD_MASK {
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => Op::FutexWait,
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => Op::FutexWake,
         _ => return call(),
     };
-    match local.begin(op, a as u64) {
+    match local.begin(op, object) {
         Turn::Record if op == Op::FutexWake => {
-            local.touch(op, a as u64, 0);
+            local.touch(op, object, 0);
             let woken = call();
-            local.input(Op::Input, a as u64, || woken) as c_long
+            local.input(Op::Input, object, || woken as c_long) as isize
         }
         Turn::Record => {
             let result = call();
-            // SAFETY: errno is the calling thread's.
-            let errno = unsafe { &mut *libc::__errno_location() };
-            let failure = if result < 0 { *errno } else { 0 };
-            let waker = local.last_user(a as u64);
-            local.record_sync(op, a as u64, failure as i64, waker.as_slice());
+            let waker = local.last_user(object);
+            let failure = -result.min(0);
+            local.record_sync(op, object, failure as i64, waker.as_slice());
             local.complete();
-            // Recording may have changed it.
-            *errno = failure;
             result
         }
         Turn::Replay(failure) => {
             local.complete();
-            if op == Op::FutexWake {
-                return local.input(Op::Input, a as u64, || 0) as c_long;
+            match op {
+                Op::FutexWake => local.input(Op::Input, object, || 0) as isize,
+                _ => -failure as isize,
             }
-            if failure == 0 {
-                return 0;
-            }
-            // SAFETY: errno is the calling thread's.
-            unsafe { *libc::__errno_location() = failure as c_int };
-            -1
         }
     }
 }

@@ -1,7 +1,6 @@
 //! POSIX semaphores. They report failure through errno, so the errno is what is recorded.
 use crate::ghost::Turn;
 use crate::ghost::observed;
-use crate::interpose::Holding;
 use crate::interpose::conditions::cancellable;
 use crate::interpose::conditions::replay_cancellation;
 use crate::interpose::release;
@@ -61,11 +60,7 @@ unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int {
     // SAFETY: the program's own call. Whether it fails depends on the value alone.
-    unsafe {
-        release(Op::Init, semaphore as u64, Holding::Shared, || {
-            real::sem_init(semaphore, shared, value)
-        })
-    }
+    unsafe { release(Op::Init, semaphore as u64, || real::sem_init(semaphore, shared, value)) }
 }
 
 /// # Safety
@@ -109,11 +104,7 @@ pub unsafe extern "C-unwind" fn sem_clockwait(semaphore: *mut sem_t, clock: c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sem_post(semaphore: *mut sem_t) -> c_int {
     // SAFETY: the program's own call.
-    unsafe {
-        release(Op::SemPost, semaphore as u64, Holding::Shared, || {
-            real::sem_post(semaphore)
-        })
-    }
+    unsafe { release(Op::SemPost, semaphore as u64, || real::sem_post(semaphore)) }
 }
 
 /// # Safety

@@ -194,12 +194,16 @@ pub unsafe extern "C-unwind" fn vdprintf(file: c_int, format: *const c_char, arg
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: usize) -> isize {
+    // SAFETY: the program's own call, with its arguments.
+    let real = || unsafe { real::write(file, bytes, count) };
+    if !control::observes_sync() {
+        return real();
+    }
     let buffers = [libc::iovec {
         iov_base: bytes.cast_mut(),
         iov_len: count,
     }];
-    // SAFETY: the program's own call, with its arguments.
-    test_cancel_around(|| on_descriptor(file, &buffers, || unsafe { real::write(file, bytes, count) }))
+    test_cancel_around(|| on_descriptor(file, &buffers, real))
 }
 
 /// # Safety
@@ -208,6 +212,9 @@ pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: 
 pub unsafe extern "C-unwind" fn writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize {
     // SAFETY: the program's own call: `parts` has `count` elements, unless the kernel is to refuse it.
     unsafe {
+        if !control::observes_sync() {
+            return real::writev(file, parts, count);
+        }
         let buffers = if count > 0 {
             core::slice::from_raw_parts(parts, count as usize)
         } else {
@@ -234,11 +241,7 @@ pub unsafe extern "C-unwind" fn flockfile(stream: *mut FILE) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn funlockfile(stream: *mut FILE) {
     // SAFETY: the program's own call.
-    unsafe {
-        release(Op::StreamUnlock, object_of_stream(stream), Holding::Shared, || {
-            real::funlockfile(stream)
-        })
-    }
+    unsafe { release(Op::StreamUnlock, object_of_stream(stream), || real::funlockfile(stream)) }
 }
 
 /// # Safety

@@ -12,7 +12,6 @@ use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::ghost::recorded;
 use crate::heap;
-use crate::interpose::Holding;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::conditions::cancellable;
@@ -425,7 +424,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
         return real();
     };
     let is_ours = calls::is_installed() && index != local.index;
-    crate::interpose::release(Op::Cancel, object_of(index), Holding::Shared, || {
+    crate::interpose::release(Op::Cancel, object_of(index), || {
         match control::mode() {
             // A thread that was cancelled at an event of its own does it itself, when it comes there.
             Mode::Replay if is_ours || crate::replay::is_cancelled_at_an_event(index) => 0,
