@@ -374,7 +374,13 @@ impl Results {
             (
                 "processor time grows nearly linearly to 10,000,000 dependences: exponent of the fitted line at most 1.2"
                     .to_owned(),
-                format!("{:.2} and {:.2}", exponents[0], exponents[1]),
+                format!(
+                    "{:.2} and {:.2} (wall time: {:.2} and {:.2})",
+                    exponents[0],
+                    exponents[1],
+                    exponent(&self.complete, "solve_s"),
+                    exponent(&self.hiding, "solve_s")
+                ),
                 is_large.then(|| exponents.iter().all(|exponent| *exponent <= 1.2)),
             ),
             (
