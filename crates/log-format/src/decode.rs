@@ -20,6 +20,8 @@ use run_model::Points;
 use run_model::Record;
 use run_model::SiteId;
 use run_model::ThreadIndex;
+use std::io;
+use std::io::Read;
 
 /// All flags that version 1 knows.
 const ACCESS_MAX: u8 = Access::READS | Access::WRITES | Access::PREVIOUS_WROTE | Access::ATOMIC | Access::AFTER_HIDDEN;
@@ -74,11 +76,83 @@ pub fn decode_prefix(file: &[u8], thread: ThreadIndex) -> Prefix {
     prefix
 }
 
+/// A log's file, which need not be in memory as a whole.
+pub trait LogFile {
+    /// How many bytes it has.
+    fn length(&self) -> u64;
+
+    /// Bytes from offset `from` on: at least `bytes`, if the file has so many, or as many as there are. Nobody asks for
+    /// what lies before again.
+    fn window(&mut self, from: usize, bytes: usize) -> &[u8];
+}
+
+impl LogFile for &[u8] {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn window(&mut self, from: usize, _bytes: usize) -> &[u8] {
+        self.get(from..).unwrap_or(&[])
+    }
+}
+
+/// A log's file that is read piece by piece.
+#[derive(Debug)]
+pub struct Pieces<R> {
+    reader: R,
+    length: u64,
+    buffer: Vec<u8>,
+    /// Offset in the file of the buffer's first byte.
+    base: usize,
+    /// Why reading ended early.
+    failure: Option<io::Error>,
+}
+
+/// At least as long as the longest record that a reader could be made to believe in.
+const RECORD_BYTES_MAX: usize = 256;
+const PIECE_BYTES: usize = 1 << 18;
+
+impl<R: Read> Pieces<R> {
+    /// `reader` is at the beginning of a file that has `length` bytes.
+    pub fn new(reader: R, length: u64) -> Pieces<R> {
+        Pieces {
+            reader,
+            length,
+            buffer: Vec::new(),
+            base: 0,
+            failure: None,
+        }
+    }
+
+    /// The reader, and why it could not be read to the end, if so: then what was found is not to be trusted.
+    pub fn finish(self) -> (R, Option<io::Error>) {
+        (self.reader, self.failure)
+    }
+}
+
+impl<R: Read> LogFile for Pieces<R> {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn window(&mut self, from: usize, bytes: usize) -> &[u8] {
+        let start = from.saturating_sub(self.base).min(self.buffer.len());
+        if self.buffer.len() - start >= bytes || self.failure.is_some() {
+            return &self.buffer[start..];
+        }
+        self.buffer.drain(..start);
+        self.base += start;
+        let more = (PIECE_BYTES.max(bytes) - self.buffer.len()) as u64;
+        self.failure = self.reader.by_ref().take(more).read_to_end(&mut self.buffer).err();
+        &self.buffer
+    }
+}
+
 /// The records of one log, one at a time. The hash is compared at the end: after the last record comes an error if it
 /// is wrong, and nothing after any error.
 #[derive(Clone, Debug)]
-pub struct LogReader<'a> {
-    file: &'a [u8],
+pub struct LogReader<F> {
+    file: F,
     /// Offset in the file of the next byte.
     next: usize,
     /// Offset in the file of the end of the stream.
@@ -95,9 +169,9 @@ enum State {
     Done,
 }
 
-impl<'a> LogReader<'a> {
+impl<F: LogFile> LogReader<F> {
     /// Reads the header. Fails if it is not that of a log of `thread`, or promises more than the file has.
-    pub fn open(file: &'a [u8], thread: ThreadIndex) -> Result<LogReader<'a>, Corrupt> {
+    pub fn open(file: F, thread: ThreadIndex) -> Result<LogReader<F>, Corrupt> {
         match LogReader::open_damaged(file, thread)? {
             (reader, None) => Ok(reader),
             (_, Some(damage)) => Err(damage),
@@ -113,12 +187,16 @@ impl<'a> LogReader<'a> {
         self.tail
     }
 
+    pub fn into_file(self) -> F {
+        self.file
+    }
+
     /// Like `open`, but a file that is too short is read as far as it goes.
-    fn open_damaged(file: &'a [u8], thread: ThreadIndex) -> Result<(LogReader<'a>, Option<Corrupt>), Corrupt> {
+    fn open_damaged(mut file: F, thread: ThreadIndex) -> Result<(LogReader<F>, Option<Corrupt>), Corrupt> {
         let expected = HEADER_BYTES as u64;
-        let found = file.len() as u64;
-        let header = file.first_chunk::<HEADER_BYTES>();
-        let header = header.ok_or_else(|| Corrupt::at(file.len(), Fault::NoHeader { expected, found }))?;
+        let found = file.length();
+        let header = file.window(0, HEADER_BYTES).first_chunk::<HEADER_BYTES>();
+        let header = header.ok_or_else(|| Corrupt::at(found as usize, Fault::NoHeader { expected, found }))?;
         check_header(header, thread)?;
         let tail = Tail::unpack(u64_at(header, TAIL_OFFSET));
         let there = found - expected;
@@ -149,9 +227,21 @@ impl<'a> LogReader<'a> {
         let expected = self.tail.hash;
         (found != expected).then(|| Err(Corrupt::at(TAIL_OFFSET, Fault::Hash { expected, found })))
     }
+}
 
+/// Reads one record.
+struct RecordReader<'a> {
+    /// From the record's first byte on.
+    bytes: &'a [u8],
+    next: usize,
+    /// Offset in the file of the record's first byte.
+    base: usize,
+    predictor: &'a mut Predictor,
+}
+
+impl RecordReader<'_> {
     fn record(&mut self) -> Result<Record, Corrupt> {
-        let first_offset = self.next;
+        let first_offset = self.offset();
         let first = self.byte()?;
         let kind = Kind::from_u8(first & head::KIND).ok_or_else(|| {
             Corrupt::at(
@@ -195,13 +285,13 @@ impl<'a> LogReader<'a> {
     }
 
     fn op(&mut self) -> Result<Op, Corrupt> {
-        let offset = self.next;
+        let offset = self.offset();
         let found = self.byte()?;
         Op::from_u8(found).ok_or_else(|| Corrupt::at(offset, Fault::Op { found }))
     }
 
     fn access(&mut self) -> Result<Access, Corrupt> {
-        let offset = self.next;
+        let offset = self.offset();
         let found = self.byte()?;
         if found > ACCESS_MAX {
             Err(Corrupt::at(offset, Fault::Access { found }))
@@ -211,20 +301,20 @@ impl<'a> LogReader<'a> {
     }
 
     fn event(&mut self) -> Result<u64, Corrupt> {
-        let offset = self.next;
+        let offset = self.offset();
         let previous = self.predictor.event();
         let event = previous.checked_add(self.varint()?);
         event.ok_or_else(|| Corrupt::at(offset, Fault::EventBackwards { previous }))
     }
 
     fn site(&mut self, kind: Kind) -> Result<u32, Corrupt> {
-        let offset = self.next;
+        let offset = self.offset();
         let difference = i32::try_from(unzigzag(self.varint()?)).map_err(|_| Corrupt::at(offset, Fault::TooBig))?;
         Ok(self.predictor.site(kind).wrapping_add(difference as u32))
     }
 
     fn sources(&mut self, one: bool) -> Result<Points, Corrupt> {
-        let offset = self.next;
+        let offset = self.offset();
         let number = if one { 1 } else { self.byte()? as usize };
         if number > MAX_SOURCES {
             let (most, found) = (MAX_SOURCES as u64, number as u64);
@@ -232,7 +322,7 @@ impl<'a> LogReader<'a> {
         }
         let mut sources = Points::default();
         for _ in 0..number {
-            let offset = self.next;
+            let offset = self.offset();
             let thread = u32::try_from(self.varint()?).map_err(|_| Corrupt::at(offset, Fault::TooBig))?;
             let difference = unzigzag(self.varint()?);
             let count = self.predictor.count(thread).wrapping_add(difference as u64);
@@ -246,17 +336,19 @@ impl<'a> LogReader<'a> {
         Ok(sources)
     }
 
+    /// In the file, of the next byte.
+    fn offset(&self) -> usize {
+        self.base + self.next
+    }
+
     fn byte(&mut self) -> Result<u8, Corrupt> {
-        if self.next >= self.end {
-            return Err(Corrupt::at(self.next, Fault::RecordCut));
-        }
-        let byte = self.file[self.next];
+        let byte = self.bytes.get(self.next).copied();
         self.next += 1;
-        Ok(byte)
+        byte.ok_or_else(|| Corrupt::at(self.base + self.next - 1, Fault::RecordCut))
     }
 
     fn varint(&mut self) -> Result<u64, Corrupt> {
-        let offset = self.next;
+        let offset = self.offset();
         let mut number = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -274,7 +366,7 @@ impl<'a> LogReader<'a> {
     }
 }
 
-impl Iterator for LogReader<'_> {
+impl<F: LogFile> Iterator for LogReader<F> {
     type Item = Result<Record, Corrupt>;
 
     fn next(&mut self) -> Option<Result<Record, Corrupt>> {
@@ -284,13 +376,20 @@ impl Iterator for LogReader<'_> {
         if self.next >= self.end {
             return self.finish();
         }
-        let first = self.next;
-        let record = self.record();
-        if record.is_err() {
-            self.state = State::Done;
-        } else {
-            self.hash.update(&self.file[first..self.next]);
+        let window = self.file.window(self.next, RECORD_BYTES_MAX);
+        let mut reader = RecordReader {
+            bytes: &window[..window.len().min(self.end - self.next)],
+            next: 0,
+            base: self.next,
+            predictor: &mut self.predictor,
+        };
+        let record = reader.record();
+        let length = reader.next;
+        match record {
+            Ok(_) => self.hash.update(&window[..length]),
+            Err(_) => self.state = State::Done,
         }
+        self.next += length;
         Some(record)
     }
 }

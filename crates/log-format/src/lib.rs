@@ -43,7 +43,11 @@ pub use corrupt::Fault;
 #[cfg(feature = "std")]
 pub use decode::Log;
 #[cfg(feature = "std")]
+pub use decode::LogFile;
+#[cfg(feature = "std")]
 pub use decode::LogReader;
+#[cfg(feature = "std")]
+pub use decode::Pieces;
 #[cfg(feature = "std")]
 pub use decode::Prefix;
 #[cfg(feature = "std")]

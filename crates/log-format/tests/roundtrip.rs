@@ -4,6 +4,7 @@ mod common;
 use log_format::Fault;
 use log_format::HEADER_BYTES;
 use log_format::LogReader;
+use log_format::Pieces;
 use log_format::TAIL_OFFSET;
 use log_format::decode;
 use log_format::decode_prefix;
@@ -19,6 +20,23 @@ use run_model::Points;
 use run_model::Record;
 use run_model::SiteId;
 use run_model::ThreadIndex;
+use std::io;
+use std::io::Read;
+
+/// Gives a few bytes at a time.
+struct Trickle<'a> {
+    bytes: &'a [u8],
+    piece: usize,
+}
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.piece.min(buffer.len()).min(self.bytes.len());
+        buffer[..length].copy_from_slice(&self.bytes[..length]);
+        self.bytes = &self.bytes[length..];
+        Ok(length)
+    }
+}
 
 const ME: ThreadIndex = ThreadIndex(3);
 
@@ -31,6 +49,17 @@ proptest! {
         let prefix = decode_prefix(&file, ME);
         prop_assert_eq!(prefix.log.records, records);
         prop_assert_eq!(prefix.damage, None);
+    }
+
+    #[test]
+    fn a_log_in_pieces_is_the_same_log(records in common::records(), zeros in 0..100usize, piece in 1..20usize, cut in 0..40usize) {
+        let mut file = encode_log(ME, &records);
+        file.resize(file.len() + zeros, 0);
+        for file in [&file[..], &file[..file.len().saturating_sub(cut)]] {
+            let pieces = Pieces::new(Trickle { bytes: file, piece }, file.len() as u64);
+            let in_pieces = LogReader::open(pieces, ME).and_then(|reader| reader.collect::<Result<Vec<Record>, _>>());
+            prop_assert_eq!(in_pieces, decode(file, ME).map(|log| log.records));
+        }
     }
 
     #[test]
@@ -200,7 +229,7 @@ fn nothing_comes_after_an_error() {
         }],
     );
     file[HEADER_BYTES] = 0;
-    let mut reader = LogReader::open(&file, ME).unwrap();
+    let mut reader = LogReader::open(file.as_slice(), ME).unwrap();
     assert!(reader.next().unwrap().is_err());
     assert!(reader.next().is_none());
 }

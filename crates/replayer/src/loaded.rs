@@ -9,7 +9,9 @@ use crate::prepare::Work;
 use crate::processes;
 use crate::sites::SiteBook;
 use log_format::Log;
+use log_format::LogFile;
 use log_format::LogReader;
+use log_format::Pieces;
 use log_format::inputs;
 use log_format::inputs::Entry;
 use log_format::inputs::Lengths;
@@ -21,6 +23,7 @@ use run_model::ThreadIndex;
 use run_model::ThreadLog;
 use run_store::Beginning;
 use run_store::Ended;
+use run_store::HashingReader;
 use run_store::HeaderSnapshot;
 use run_store::Origin;
 use run_store::Outcome;
@@ -33,6 +36,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::fs::File;
 use std::io;
+use std::io::Cursor;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -480,10 +484,10 @@ fn load_log(
     progress: &mut Progress<'_>,
 ) -> Result<(Vec<Record>, String)> {
     let path = run.thread_log(thread);
-    let bytes = match read_used_part(&path) {
+    let file = match open_used_part(&path) {
         // A full disk may have refused even the first block.
-        Ok(bytes) if bytes.is_empty() && slot.records == 0 => return Ok((Vec::new(), String::new())),
-        Ok(bytes) => bytes,
+        Ok(file) if file.length() == 0 && slot.records == 0 => return Ok((Vec::new(), String::new())),
+        Ok(file) => file,
         // A log is created with its first record.
         Err(e) if e.kind() == io::ErrorKind::NotFound && slot.records == 0 => {
             return Ok((Vec::new(), String::new()));
@@ -500,17 +504,28 @@ fn load_log(
         file: path.clone(),
         damage,
     };
-    let hash = run_store::hash_bytes([bytes.as_slice()]);
     // No record takes fewer bytes than this; whoever counted them may have been wrong.
-    let most = bytes.len() / log_format::MIN_RECORD_BYTES;
-    let mut records = Vec::with_capacity(most.min(slot.records as usize));
-    for record in LogReader::open(&bytes, ThreadIndex(thread)).map_err(damaged)? {
-        records.push(record.map_err(damaged)?);
+    let most = file.length() / log_format::MIN_RECORD_BYTES as u64;
+    let mut records = Vec::with_capacity(most.min(slot.records) as usize);
+    let mut reader = LogReader::open(file, ThreadIndex(thread)).map_err(damaged)?;
+    let mut damage = None;
+    for record in reader.by_ref() {
+        match record {
+            Ok(record) => records.push(record),
+            Err(e) => damage = Some(e),
+        }
         if records.len().is_multiple_of(RECORDS_PER_LOOK) {
             progress.add(RECORDS_PER_LOOK as u64);
         }
     }
     progress.add((records.len() % RECORDS_PER_LOOK) as u64);
+    // What could not be read is not damaged.
+    let (hashing, failure) = reader.into_file().finish();
+    if let Some(e) = failure {
+        return Err(run_store::Error::io("read", &path, e).into());
+    }
+    damage.map_or(Ok(()), |damage| Err(damaged(damage)))?;
+    let hash = hashing.hash();
     // The slot counts a record just before the log publishes it; a kill may come between.
     let found = records.len() as u64;
     if found != slot.records && found + 1 != slot.records && !truncated {
@@ -539,19 +554,20 @@ fn load_log(
 const RECORDS_PER_LOOK: usize = 1 << 16;
 
 /// A log up to its end, as its header has it, or as far as there is a file; preallocated zeros do not count.
-fn read_used_part(path: &Path) -> io::Result<Vec<u8>> {
+fn open_used_part(path: &Path) -> io::Result<Pieces<HashingReader<impl Read + use<>>>> {
     let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    let header = log_format::HEADER_BYTES;
-    file.by_ref().take(header as u64).read_to_end(&mut bytes)?;
-    if let Some(tail) = bytes
-        .get(log_format::TAIL_OFFSET..log_format::TAIL_OFFSET + 8)
-        .filter(|_| bytes.len() == header)
-    {
+    let mut header = Vec::new();
+    file.by_ref()
+        .take(log_format::HEADER_BYTES as u64)
+        .read_to_end(&mut header)?;
+    let tail = header.get(log_format::TAIL_OFFSET..log_format::TAIL_OFFSET + 8);
+    let tail = tail.filter(|_| header.len() == log_format::HEADER_BYTES);
+    let used = tail.map_or(0, |tail| {
         let tail = u64::from_le_bytes(std::array::from_fn(|i| tail[i]));
-        let used = log_format::Tail::unpack(tail).bytes;
-        bytes.reserve_exact(used.min(file.metadata()?.len()) as usize);
-        file.take(used).read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
+        log_format::Tail::unpack(tail).bytes
+    });
+    let there = file.metadata()?.len().saturating_sub(header.len() as u64);
+    let length = header.len() as u64 + used.min(there);
+    let reader = Cursor::new(header).chain(file.take(used));
+    Ok(Pieces::new(HashingReader::new(reader, length), length))
 }

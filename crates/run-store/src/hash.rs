@@ -3,6 +3,7 @@ use crate::Error;
 use crate::Result;
 use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::io::Write;
 use std::path::Path;
 
@@ -22,6 +23,32 @@ pub fn hash_bytes<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hasher.update(part);
     }
     hasher.finalize().to_hex().to_string()
+}
+
+/// Passes on what is read and hashes it: what `hash_bytes` would say of one string of `length` bytes.
+pub struct HashingReader<R> {
+    reader: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> HashingReader<R> {
+    pub fn new(reader: R, length: u64) -> HashingReader<R> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&length.to_le_bytes());
+        HashingReader { reader, hasher }
+    }
+
+    pub fn hash(&self) -> String {
+        self.hasher.finalize().to_hex().to_string()
+    }
+}
+
+impl<R: Read> Read for HashingReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.reader.read(buffer)?;
+        self.hasher.update(&buffer[..length]);
+        Ok(length)
+    }
 }
 
 /// Passes bytes on and hashes them: what `hash_file` would say of the file.

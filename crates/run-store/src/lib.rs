@@ -44,6 +44,7 @@ pub use error::Error;
 pub use error::Result;
 pub use error::plain;
 pub use hash::Hashing;
+pub use hash::HashingReader;
 pub use hash::hash_bytes;
 pub use hash::hash_file;
 pub use meta::Captured;
