@@ -70,11 +70,17 @@ impl Interval {
 impl Problem {
     /// Edges that put each exclusion's intervals into the order in which they stand, and the first alternatives.
     pub(crate) fn hinted_edges(&self) -> Vec<Edge> {
-        let pairs = self.exclusions.iter().flat_map(|exclusion| exclusion.windows(2));
+        let pairs = self.exclusions.iter().flat_map(|exclusion| {
+            // What was there from the beginning comes first, wherever it stands.
+            let first = exclusion.iter().filter(|interval| interval.start.is_none());
+            let others = || exclusion.iter().filter(|interval| interval.start.is_some());
+            let in_order = first.clone().chain(others());
+            in_order.zip(others().skip(1 - first.count()))
+        });
         let firsts = self.choices.iter().filter_map(|choice| choice.alternatives.first());
         let clauses = self.clauses.iter().filter(|clause| clause.alternative == 0);
         pairs
-            .flat_map(|pair| pair[0].before(&pair[1]).into_iter().flatten())
+            .flat_map(|(one, other)| one.before(other).into_iter().flatten())
             .chain(firsts.flatten().copied())
             .chain(clauses.filter_map(|clause| clause.one_of.first().copied()))
             .collect()
@@ -99,10 +105,11 @@ impl Problem {
         &self.clauses[first..first + length]
     }
 
-    /// Is anything left to decide? One interval has nothing to keep away from, and the first two may be ordered by
-    /// the first having no beginning.
+    /// Is anything left to decide? One interval has nothing to keep away from, and two may be ordered by one having no
+    /// beginning.
     pub(crate) fn is_decided(&self) -> bool {
-        let decided = |e: &Exclusion| e.len() < 2 || (e.len() == 2 && e[0].start.is_none());
+        let decided =
+            |e: &Exclusion| e.len() < 2 || (e.len() == 2 && e.iter().any(|interval| interval.start.is_none()));
         self.choices.is_empty() && self.exclusions.iter().all(decided)
     }
 }

@@ -123,7 +123,7 @@ fn problem() -> impl Strategy<Value = Problem> {
                 let mut ends = vec![*one.get(&nodes), *other.get(&nodes)];
                 ends.sort();
                 ends.dedup_by_key(|end| end.chain);
-                if firsts[index] && place == 0 {
+                if firsts[index] && place == exclusion.len() / 2 {
                     intervals.push(Interval { start: None, ends });
                     continue;
                 }

@@ -10,7 +10,6 @@ use constraint_solver::problem::Problem;
 pub fn shuffle(problem: &mut Problem, random: &mut Random) {
     for exclusion in &mut problem.exclusions {
         permute(exclusion, random);
-        exclusion.sort_by_key(|interval| interval.start.is_some());
     }
     for (index, choice) in problem.choices.iter_mut().enumerate() {
         let mut alternatives: Vec<_> = std::mem::take(&mut choice.alternatives)
