@@ -59,3 +59,22 @@ fn generated_logs_are_as_ordered() {
     assert_eq!(logs, generate_logs(shape, 1));
     check(&logs, "10,000 dependences");
 }
+
+/// Whoever decides which part, and in which order they are done.
+#[test]
+fn the_same_logs_give_the_same_schedule() {
+    let mut shape = LogShape::new(8, 20_000, Recorder::Complete);
+    shape.cells = 4;
+    shape.mix = Mix {
+        reads: 1,
+        blind: 1,
+        updates: 0,
+    };
+    let logs = generate_logs(shape, 3);
+    let first = solve(&logs, Hints::Ignore).expect("logs of an execution");
+    assert_eq!(first.stats.layer, Layer::Searched, "{:?}", first.stats);
+    assert!(first.stats.components > 1, "{:?}", first.stats);
+    for _ in 0..5 {
+        assert_eq!(first, solve(&logs, Hints::Ignore).expect("logs of an execution"));
+    }
+}
