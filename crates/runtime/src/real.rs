@@ -3,7 +3,7 @@ use core::ffi::CStr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A function of libc's, found when first used.
+/// A function of libc's or libomp's, found when first used.
 pub struct Real {
     name: &'static CStr,
     address: AtomicPtr<libc::c_void>,
@@ -28,12 +28,33 @@ impl Real {
     #[cold]
     fn find(&self) -> *mut libc::c_void {
         // SAFETY: the name is NUL-terminated. dlsym may call our own allocator, which needs nothing of libc's.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if found.is_null() {
+            found = self.find_unseen();
+        }
         if found.is_null() {
             crate::ending::die(self.name.to_bytes(), libc::ENOSYS);
         }
         self.address.store(found, Relaxed);
         found
+    }
+
+    /// A library that came with a plugin is not in the search order of ours. It stays from here on: the address is kept.
+    fn find_unseen(&self) -> *mut libc::c_void {
+        const LIBRARIES: [&CStr; 3] = [c"libomp.so.5", c"libomp.so", c"libiomp5.so"];
+        for library in LIBRARIES {
+            // SAFETY: the names are NUL-terminated, and nothing is loaded that is not there already.
+            unsafe {
+                let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                if !handle.is_null() {
+                    let found = libc::dlsym(handle, self.name.as_ptr());
+                    if !found.is_null() {
+                        return found;
+                    }
+                }
+            }
+        }
+        core::ptr::null_mut()
     }
 }
 
@@ -144,9 +165,6 @@ real_functions! {
     sem_post(semaphore: *mut sem_t) -> c_int;
     sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) -> c_int;
     mtx_init(mutex: *mut pthread_mutex_t, kind: c_int) -> c_int;
-    __cxa_guard_acquire(guard: *mut u64) -> c_int;
-    __cxa_guard_release(guard: *mut u64);
-    __cxa_guard_abort(guard: *mut u64);
     _exit(status: c_int) -> !;
     rand() -> c_int;
     srand(seed: c_uint);

@@ -26,6 +26,12 @@ pub fn trials() -> Vec<Trial> {
         trial("inputs/exit_status", exit_status),
         trial("inputs/shell_pipeline", shell_pipeline),
         trial("inputs/own_calls", own_calls),
+        trial("inputs/cxx_plugin", |sandbox| {
+            plugin(sandbox, "coverage/cxx_plugin", "clang++-22", "plugin.cpp", "-g")
+        }),
+        trial("inputs/openmp_plugin", |sandbox| {
+            plugin(sandbox, "coverage/openmp_plugin", "clang-22", "plugin.c", "-fopenmp")
+        }),
         trial("inputs/calls_without_room_are_named", calls_without_room),
         trial("inputs/sort", |sandbox| {
             system_program(sandbox, "/usr/bin/sort", &["text"])
@@ -211,6 +217,19 @@ fn own_calls(sandbox: &Sandbox) -> Checked {
         recorded.check_replay(sandbox, 3, 0, LIMIT)?;
     }
     Ok(())
+}
+
+/// A program that loads a library which brings another, libstdc++ or libomp, whose functions nobody else sees.
+fn plugin(sandbox: &Sandbox, guest: &str, compiler: &str, source: &str, flag: &str) -> Checked {
+    let line = sandbox
+        .other(compiler, ["-O2", flag, "-fPIC", "-shared", "-o", "libplugin.so"])
+        .arg(tool::guests().join(guest).join(source));
+    sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+    let program = build_plainly(sandbox, &format!("{guest}/main.c"))?;
+    let recorded = record(sandbox, "run", &INPUTS, &program, LIMIT)?;
+    recorded.ended.clone().expect_status(0)?;
+    recorded.check_passed_through()?;
+    recorded.check_replay(sandbox, 5, 0, LIMIT)
 }
 
 /// A shell, what it forks, and the programs that these execute: all unmodified, all recorded, all brought back.

@@ -14,6 +14,7 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
 use libc::pthread_once_t;
 use run_model::Op;
 
@@ -88,7 +89,8 @@ pub unsafe extern "C-unwind" fn run_once(
 }
 
 // The guard of a function-local static, while we are here: compiled code looks at its first byte with an atomic load,
-// so all that happens to it has to be recorded atomic accesses, too, and not libstdc++'s own.
+// so all that happens to it has to be recorded atomic accesses, too, and not libstdc++'s own. Nor is libstdc++ asked where
+// nothing is observed: it may have come with a plugin that nobody else sees, and may go with it.
 const INITIALISED: u32 = 1;
 const BEGUN: u32 = 0x100;
 
@@ -96,14 +98,20 @@ const BEGUN: u32 = 0x100;
 /// As for libstdc++'s function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
-    let Some(local) = observed() else {
-        // SAFETY: the program's own call.
-        return unsafe { real::__cxa_guard_acquire(guard) };
-    };
-    let (state, site) = (guard.cast::<AtomicU32>(), local.slot.site.load(Relaxed) as *const u8);
+    let state = guard.cast::<AtomicU32>();
     loop {
-        // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
-        match unsafe { __refrain_atomic_cas4(state, 0, BEGUN, site) } {
+        let found = match observed() {
+            Some(local) => {
+                let site = local.slot.site.load(Relaxed) as *const u8;
+                // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
+                unsafe { __refrain_atomic_cas4(state, 0, BEGUN, site) }
+            }
+            // SAFETY: as above.
+            None => match unsafe { (*state).compare_exchange(0, BEGUN, Acquire, Acquire) } {
+                Ok(found) | Err(found) => found,
+            },
+        };
+        match found {
             0 => return 1,
             found if found & INITIALISED != 0 => return 0,
             _ => {}
@@ -122,7 +130,7 @@ pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_release(guard: *mut u64) {
     // SAFETY: the program's own call.
-    unsafe { leave(guard, INITIALISED, || real::__cxa_guard_release(guard)) }
+    unsafe { leave(guard, INITIALISED) }
 }
 
 /// # Safety
@@ -130,18 +138,20 @@ pub unsafe extern "C-unwind" fn __cxa_guard_release(guard: *mut u64) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_abort(guard: *mut u64) {
     // SAFETY: the program's own call.
-    unsafe { leave(guard, 0, || real::__cxa_guard_abort(guard)) }
+    unsafe { leave(guard, 0) }
 }
 
 /// # Safety
 /// The calling thread has acquired `guard`.
-unsafe fn leave(guard: *mut u64, state: u32, real: impl FnOnce()) {
+unsafe fn leave(guard: *mut u64, left: u32) {
+    let state = guard.cast::<AtomicU32>();
     match observed() {
         Some(local) => {
             let site = local.slot.site.load(Relaxed) as *const u8;
             // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
-            unsafe { __refrain_atomic_store4(guard.cast::<AtomicU32>(), state, site) }
+            unsafe { __refrain_atomic_store4(state, left, site) }
         }
-        None => real(),
+        // SAFETY: as above. Release: whoever finds it initialised sees the object.
+        None => unsafe { (*state).store(left, Release) },
     }
 }
