@@ -79,6 +79,12 @@ fn find_in(image: &Image<'_>) -> Result<Sites, Error> {
     }
 }
 
+/// Bytes at their address; `None` if there are none, or no such addresses.
+fn place(address: u64, bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let end = address.checked_add(bytes.len() as u64)?;
+    (end > address).then_some((address, bytes))
+}
+
 /// What the object will look like in memory.
 struct Image<'a> {
     /// Address and bytes of all that is loaded.
@@ -97,14 +103,14 @@ impl<'a> Image<'a> {
     fn new(file: &Elf<'a>, elf: &'a [u8]) -> Image<'a> {
         let segments = file.elf_program_headers();
         let load = |segment: &elf::ProgramHeader64<LittleEndian>| {
-            Some((segment.p_vaddr(LittleEndian), segment.data(LittleEndian, elf).ok()?))
+            place(segment.p_vaddr(LittleEndian), segment.data(LittleEndian, elf).ok()?)
         };
         let kind = |segment: &&elf::ProgramHeader64<LittleEndian>| segment.p_type(LittleEndian);
         let loads = || segments.iter().filter(|segment| kind(segment) == elf::PT_LOAD);
         let mut code: Vec<(u64, &'a [u8])> = file
             .sections()
             .filter(|section| section.kind() == SectionKind::Text)
-            .filter_map(|section| Some((section.address(), section.data().ok()?)))
+            .filter_map(|section| place(section.address(), section.data().ok()?))
             .collect();
         if code.is_empty() {
             let executable = loads().filter(|segment| segment.p_flags(LittleEndian) & elf::PF_X != Default::default());
@@ -495,6 +501,13 @@ mod tests {
     fn is_refused(code: &[u8], data: &[u8]) -> bool {
         let found = found(code, data);
         found.sites.is_empty() && found.no_room.len() == 1
+    }
+
+    #[test]
+    fn what_is_empty_or_nowhere_has_no_place() {
+        assert_eq!(place(0x1000, &[]), None);
+        assert_eq!(place(u64::MAX - 1, &[0; 4]), None);
+        assert_eq!(place(0x1000, &[1, 2]), Some((0x1000, &[1u8, 2][..])));
     }
 
     #[test]
