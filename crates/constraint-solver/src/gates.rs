@@ -3,6 +3,8 @@
 //! Walks the nodes in an order that agrees with the edges and keeps, per thread, a clock of what is certain to have
 //! happened. A wait is left out if the clock says so, or if it follows from another wait of the same node.
 use crate::extent::Extents;
+use crate::nodes::Lists;
+use crate::nodes::Numbering;
 use crate::problem::Edge;
 use crate::problem::Node;
 use run_model::Gate;
@@ -202,55 +204,31 @@ impl<'a> Walk<'a> {
 
 /// For each node, those of other chains that come before it.
 struct Sources {
-    /// Number of each chain's first node.
-    bases: Vec<u32>,
-    /// For each node, where its sources begin; and where the last one's end.
-    firsts: Vec<u32>,
-    nodes: Vec<Node>,
+    numbering: Numbering,
+    nodes: Lists<Node>,
 }
 
 impl Sources {
     fn new(events: &[Vec<u64>], edges: &[Edge]) -> Sources {
-        let mut bases = Vec::with_capacity(events.len());
-        let mut number = 0;
-        for list in events {
-            bases.push(number);
-            number += list.len() as u32;
+        let numbering = Numbering::new(events.iter().map(|list| list.len() as u32));
+        let sources = between_chains(edges).map(|edge| (numbering.id(edge.after), edge.before));
+        let empty = Node { chain: 0, position: 0 };
+        Sources {
+            nodes: Lists::new(numbering.nodes(), sources, empty),
+            numbering,
         }
-        let mut sources = Sources {
-            bases,
-            firsts: vec![0; number as usize + 2],
-            nodes: Vec::new(),
-        };
-        // One place further than the first of the node after, which filling will move it to.
-        for edge in between_chains(edges) {
-            let id = sources.id(edge.after);
-            sources.firsts[id + 2] += 1;
-        }
-        for id in 2..sources.firsts.len() {
-            sources.firsts[id] += sources.firsts[id - 1];
-        }
-        sources.nodes = vec![Node { chain: 0, position: 0 }; sources.firsts[number as usize + 1] as usize];
-        for edge in between_chains(edges) {
-            let id = sources.id(edge.after);
-            let place = &mut sources.firsts[id + 1];
-            sources.nodes[*place as usize] = edge.before;
-            *place += 1;
-        }
-        sources
     }
 
     fn id(&self, node: Node) -> usize {
-        self.bases[node.chain as usize] as usize + node.position as usize
+        self.numbering.id(node)
     }
 
     fn of(&self, node: Node) -> &[Node] {
-        let id = self.id(node);
-        &self.nodes[self.firsts[id] as usize..self.firsts[id + 1] as usize]
+        self.nodes.of(self.id(node))
     }
 }
 
-fn between_chains(edges: &[Edge]) -> impl Iterator<Item = &Edge> {
+fn between_chains(edges: &[Edge]) -> impl Iterator<Item = &Edge> + Clone {
     edges.iter().filter(|edge| edge.before.chain != edge.after.chain)
 }
 
@@ -312,7 +290,7 @@ struct Snapshots {
 
 impl Snapshots {
     fn new(sources: &Sources, edges: &[Edge]) -> Snapshots {
-        let nodes = sources.firsts.len() - 2;
+        let nodes = sources.numbering.nodes();
         let mut uses = vec![0; nodes];
         for edge in between_chains(edges) {
             uses[sources.id(edge.before)] += 1;

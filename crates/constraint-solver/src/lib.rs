@@ -13,6 +13,7 @@ mod extent;
 mod gates;
 mod lanes;
 mod light;
+mod nodes;
 mod order;
 pub mod problem;
 mod runs;

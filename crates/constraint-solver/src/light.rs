@@ -56,9 +56,9 @@ pub(crate) fn translate(logs: &Logs, extents: &Extents) -> Translation {
         cells: Cells::new(logs, extents, &hiding),
         hiding,
     };
-    let mut numbering = Numbering::new(logs.threads.len());
-    let counts = constraints.generate(&mut numbering);
-    let (events, edges) = numbering.finish();
+    let mut collector = EventCollector::new(logs.threads.len());
+    let counts = constraints.generate(&mut collector);
+    let (events, edges) = collector.finish();
     let mut writer = ProblemWriter::new(logs, &events, edges, counts.lives);
     constraints.generate(&mut writer);
     Translation {
@@ -242,7 +242,7 @@ fn completed(point: Point) -> Option<Event> {
 }
 
 /// Numbers the events that matter.
-struct Numbering {
+struct EventCollector {
     threads: Vec<EventList>,
     edges: usize,
 }
@@ -254,9 +254,9 @@ struct EventList {
     limit: usize,
 }
 
-impl Numbering {
-    fn new(threads: usize) -> Numbering {
-        Numbering {
+impl EventCollector {
+    fn new(threads: usize) -> EventCollector {
+        EventCollector {
             threads: vec![EventList::default(); threads],
             edges: 0,
         }
@@ -292,7 +292,7 @@ impl EventList {
     }
 }
 
-impl Sink for Numbering {
+impl Sink for EventCollector {
     fn edge(&mut self, before: Event, after: Event) {
         self.enter(before);
         self.enter(after);

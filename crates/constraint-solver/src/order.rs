@@ -1,4 +1,6 @@
 //! Topological order of chains with edges between them, or a short cycle.
+use crate::nodes::Lists;
+use crate::nodes::Numbering;
 use crate::problem::Edge;
 use crate::problem::Node;
 use std::collections::VecDeque;
@@ -9,40 +11,10 @@ const CYCLE_STEPS: usize = 1 << 24;
 /// Edges by the node they lead to and by the node they come from.
 pub(crate) struct Graph<'a> {
     edges: &'a [Edge],
-    /// Index of each chain's first node, and the number of all nodes at the end.
-    bases: Vec<usize>,
-    incoming: Table,
-    outgoing: Table,
-}
-
-/// For each node, a slice of edge indices.
-struct Table {
-    firsts: Vec<u32>,
-    indices: Vec<u32>,
-}
-
-impl Table {
-    fn new(nodes: usize, edges: &[Edge], node_of: impl Fn(&Edge) -> usize) -> Table {
-        let mut firsts = vec![0; nodes + 1];
-        for edge in edges {
-            firsts[node_of(edge) + 1] += 1;
-        }
-        for node in 0..nodes {
-            firsts[node + 1] += firsts[node];
-        }
-        let mut next = firsts.clone();
-        let mut indices = vec![0; edges.len()];
-        for (index, edge) in edges.iter().enumerate() {
-            let place = &mut next[node_of(edge)];
-            indices[*place as usize] = index as u32;
-            *place += 1;
-        }
-        Table { firsts, indices }
-    }
-
-    fn of(&self, node: usize) -> &[u32] {
-        &self.indices[self.firsts[node] as usize..self.firsts[node + 1] as usize]
-    }
+    numbering: Numbering,
+    /// Indices of edges.
+    incoming: Lists<u32>,
+    outgoing: Lists<u32>,
 }
 
 /// Edges, each the next one's cause: `edges[i].after` comes before or is `edges[i + 1].before` on one chain, and the last
@@ -55,33 +27,32 @@ pub(crate) struct Cycle {
 
 impl<'a> Graph<'a> {
     pub(crate) fn new(chains: &[u32], edges: &'a [Edge]) -> Graph<'a> {
-        let mut bases = vec![0];
-        for length in chains {
-            bases.push(bases[bases.len() - 1] + *length as usize);
-        }
-        let nodes = bases[chains.len()];
-        let id = |node: Node| bases[node.chain as usize] + node.position as usize;
-        let incoming = Table::new(nodes, edges, |e| id(e.after));
-        let outgoing = Table::new(nodes, edges, |e| id(e.before));
+        let numbering = Numbering::new(chains.iter().copied());
+        let incoming = (0..).zip(edges).map(|(index, edge)| (numbering.id(edge.after), index));
+        let outgoing = (0..).zip(edges).map(|(index, edge)| (numbering.id(edge.before), index));
         Graph {
             edges,
-            bases,
-            incoming,
-            outgoing,
+            incoming: Lists::new(numbering.nodes(), incoming, 0),
+            outgoing: Lists::new(numbering.nodes(), outgoing, 0),
+            numbering,
         }
     }
 
     /// A number below `nodes()`.
     pub(crate) fn id(&self, node: Node) -> usize {
-        self.bases[node.chain as usize] + node.position as usize
+        self.numbering.id(node)
     }
 
     pub(crate) fn nodes(&self) -> usize {
-        self.bases[self.bases.len() - 1]
+        self.numbering.nodes()
     }
 
-    pub(crate) fn chains(&self) -> usize {
-        self.bases.len() - 1
+    pub(crate) fn numbering(&self) -> &Numbering {
+        &self.numbering
+    }
+
+    fn chains(&self) -> usize {
+        self.numbering.chains()
     }
 
     pub(crate) fn incoming(&self, node: Node) -> impl Iterator<Item = Edge> {
@@ -125,8 +96,7 @@ impl<'a> Graph<'a> {
     }
 
     fn at(&self, chain: u32, position: u32) -> Option<Node> {
-        let length = self.bases[chain as usize + 1] - self.bases[chain as usize];
-        ((position as usize) < length).then_some(Node { chain, position })
+        (position < self.numbering.length(chain)).then_some(Node { chain, position })
     }
 
     /// A short cycle, where no chain can go on from `next`: each waits for a node that another has not reached.
@@ -195,7 +165,8 @@ impl<'a> Graph<'a> {
         }
         let goal = self.edges[first].before;
         let start = self.edges[first].after;
-        let mut reached: Vec<u32> = self.bases.windows(2).map(|base| (base[1] - base[0]) as u32).collect();
+        let chains = 0..self.chains() as u32;
+        let mut reached: Vec<u32> = chains.map(|chain| self.numbering.length(chain)).collect();
         let mut stretches = vec![Stretch {
             chain: start.chain,
             from: start.position,

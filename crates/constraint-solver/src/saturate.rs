@@ -8,6 +8,7 @@ use crate::Step;
 use crate::Watch;
 use crate::lanes::Lanes;
 use crate::lanes::order;
+use crate::nodes::Numbering;
 use crate::order::Graph;
 use crate::problem::Edge;
 use crate::problem::Interval;
@@ -93,7 +94,7 @@ pub(crate) fn saturate(problem: &Problem, watch: &dyn Watch) -> Result<Saturated
 
 /// For each node, how many nodes of each chain come before it or are it.
 pub(crate) struct Clocks {
-    bases: Vec<usize>,
+    numbering: Numbering,
     entries: Vec<u32>,
 }
 
@@ -102,8 +103,6 @@ impl Clocks {
         let graph = Graph::new(chains, edges);
         let order = graph.linear_order().map_err(|cycle| circle(&cycle, edges, false))?;
         let width = chains.len();
-        let mut bases: Vec<usize> = Vec::with_capacity(width);
-        bases.extend((0..width as u32).map(|chain| graph.id(Node { chain, position: 0 })));
         let mut entries = vec![0; graph.nodes() * width];
         let mut places = vec![0; graph.nodes()];
         let mut clock = vec![0; width];
@@ -121,16 +120,17 @@ impl Clocks {
             clock[node.chain as usize] = node.position + 1;
             entries[id * width..(id + 1) * width].copy_from_slice(&clock);
         }
-        Ok((Clocks { bases, entries }, places))
+        let numbering = graph.numbering().clone();
+        Ok((Clocks { numbering, entries }, places))
     }
 
     fn id(&self, node: Node) -> usize {
-        self.bases[node.chain as usize] + node.position as usize
+        self.numbering.id(node)
     }
 
     /// How many nodes of `chain` come before `node` or are it.
     fn at(&self, node: Node, chain: u32) -> u32 {
-        self.entries[self.id(node) * self.bases.len() + chain as usize]
+        self.entries[self.id(node) * self.numbering.chains() + chain as usize]
     }
 
     /// Does `first` come before `second`, or are they the same?
@@ -336,7 +336,7 @@ impl<'a> Spreading<'a> {
         if self.clocks.reaches(after, before) {
             return None;
         }
-        let width = self.clocks.bases.len();
+        let width = self.clocks.numbering.chains();
         let (from, to) = (self.clocks.id(before) * width, self.clocks.id(after) * width);
         let mut grew = false;
         for chain in 0..width {

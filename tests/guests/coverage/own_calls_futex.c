@@ -4,26 +4,15 @@
 //# expect: pass
 #define _GNU_SOURCE
 #include "own_calls/raw.h"
-#include <linux/futex.h>
-#include <stdatomic.h>
+#include "../futex_lock.h"
 
 enum { THREADS = 4, STEPS = 1500 };
 
-static atomic_uint state;
 static uint64_t chain; /* Under the lock. */
 static int ends[2];    /* Of a pipe with one byte, which threads take and give back. */
 
-static void lock(void) {
-    unsigned expected = 0;
-    if (atomic_compare_exchange_strong(&state, &expected, 1))
-        return;
-    while (atomic_exchange(&state, 2) != 0)
-        raw_call(SYS_futex, (long)&state, FUTEX_WAIT_PRIVATE, 2, 0);
-}
-
-static void unlock(void) {
-    if (atomic_exchange(&state, 0) == 2)
-        raw_call(SYS_futex, (long)&state, FUTEX_WAKE_PRIVATE, 1, 0);
+static long futex(int operation, unsigned value) {
+    return raw_call(SYS_futex, (long)&state, operation, value, 0);
 }
 
 static void *body(void *argument) {

@@ -1,31 +1,19 @@
-// A lock built on the futex system call, as language runtimes build theirs: state 0 free, 1 taken, 2 taken with
-// waiters.
+// A lock built on the futex system call.
 //# threads: 4
 //# scopes: memory sync
 //# expect: pass
 #define _GNU_SOURCE
 #include "../guest.h"
-#include <linux/futex.h>
-#include <stdatomic.h>
+#include "../futex_lock.h"
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum { THREADS = 4, STEPS = 1500 };
 
-static atomic_uint state;
 static uint64_t chain; /* Under the lock. */
 
-static void lock(void) {
-    unsigned expected = 0;
-    if (atomic_compare_exchange_strong(&state, &expected, 1))
-        return;
-    while (atomic_exchange(&state, 2) != 0)
-        syscall(SYS_futex, &state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
-}
-
-static void unlock(void) {
-    if (atomic_exchange(&state, 0) == 2)
-        syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+static long futex(int operation, unsigned value) {
+    return syscall(SYS_futex, &state, operation, value, NULL, NULL, 0);
 }
 
 static void *body(void *argument) {

@@ -3,6 +3,8 @@
 //! A circle can only run through nodes that reach each other by edges that hold or *might* be decided for. So the strongly
 //! connected components of all these edges can be decided one by one, whatever the others decide. Both orders of an
 //! undecided pair are possible, so its two intervals, whole, are in one component.
+use crate::nodes::Lists;
+use crate::nodes::Numbering;
 use crate::problem::Edge;
 use crate::problem::Node;
 use crate::problem::Problem;
@@ -18,29 +20,6 @@ pub(super) struct Component {
     pub(super) nodes: Vec<Node>,
     /// Intervals and choices.
     pub(super) weight: u64,
-}
-
-/// Nodes numbered through all chains.
-struct Numbering {
-    bases: Vec<u32>,
-}
-
-impl Numbering {
-    fn new(problem: &Problem) -> Numbering {
-        let mut bases = vec![0];
-        for length in &problem.chains {
-            bases.push(bases[bases.len() - 1] + length);
-        }
-        Numbering { bases }
-    }
-
-    fn id(&self, node: Node) -> u32 {
-        self.bases[node.chain as usize] + node.position
-    }
-
-    fn nodes(&self) -> usize {
-        self.bases[self.bases.len() - 1] as usize
-    }
 }
 
 /// What nobody has decided yet.
@@ -105,7 +84,7 @@ pub(super) fn components(problem: &Problem, saturated: &Saturated, hinted: bool)
     if undecided.exclusions.is_empty() && undecided.choices.is_empty() {
         return Vec::new();
     }
-    let numbering = Numbering::new(problem);
+    let numbering = Numbering::new(problem.chains.iter().copied());
     let mut groups = match saturated.clocks {
         Some(_) => strongly_connected(&numbering, &saturated.edges, &undecided.possible),
         // Not known what is possible: everything belongs together.
@@ -116,10 +95,10 @@ pub(super) fn components(problem: &Problem, saturated: &Saturated, hinted: bool)
     for &choice in &undecided.choices {
         let mut nodes = edges_of_choice(problem, choice).flat_map(|edge| [edge.before, edge.after]);
         let Some(first) = nodes.next() else { continue };
-        let first = groups[numbering.id(first) as usize];
+        let first = groups[numbering.id(first)];
         for node in nodes {
             let one = find(&mut joined, first);
-            let other = find(&mut joined, groups[numbering.id(node) as usize]);
+            let other = find(&mut joined, groups[numbering.id(node)]);
             joined[one.max(other) as usize] = one.min(other);
         }
     }
@@ -167,12 +146,12 @@ fn assemble(
     for (exclusion, own) in &undecided.exclusions {
         let intervals = &problem.exclusions[*exclusion as usize];
         for start in own.iter().filter_map(|&index| intervals[index as usize].start) {
-            used[groups[numbering.id(start) as usize] as usize] = true;
+            used[groups[numbering.id(start)] as usize] = true;
         }
     }
     for &choice in &undecided.choices {
         if let Some(edge) = edges_of_choice(problem, choice).next() {
-            used[groups[numbering.id(edge.before) as usize] as usize] = true;
+            used[groups[numbering.id(edge.before)] as usize] = true;
         }
     }
     let mut components: Vec<Component> = Vec::new();
@@ -181,7 +160,7 @@ fn assemble(
     for (chain, length) in (0..).zip(&problem.chains) {
         for position in 0..*length {
             let node = Node { chain, position };
-            let id = numbering.id(node) as usize;
+            let id = numbering.id(node);
             let group = groups[id] as usize;
             if !used[group] {
                 continue;
@@ -203,8 +182,8 @@ fn assemble(
             component.part.chains.push(chain);
         }
     }
-    let place = |node: Node| local[numbering.id(node) as usize];
-    let component_at = |node: Node| component_of[groups[numbering.id(node) as usize] as usize];
+    let place = |node: Node| local[numbering.id(node)];
+    let component_at = |node: Node| component_of[groups[numbering.id(node)] as usize];
     for edge in &saturated.edges {
         let component = component_at(edge.before);
         if component != NONE && component == component_at(edge.after) {
@@ -266,25 +245,13 @@ fn assemble(
 fn strongly_connected(numbering: &Numbering, edges: &[Edge], possible: &[Edge]) -> Vec<u32> {
     const UNSEEN: u32 = u32::MAX;
     let nodes = numbering.nodes();
-    let mut firsts = vec![0u32; nodes + 1];
-    let all = || edges.iter().chain(possible);
-    for edge in all() {
-        firsts[numbering.id(edge.before) as usize + 1] += 1;
-    }
-    for node in 0..nodes {
-        firsts[node + 1] += firsts[node];
-    }
-    let mut fill = firsts.clone();
-    let mut targets = vec![0u32; firsts[nodes] as usize];
-    for edge in all() {
-        let place = &mut fill[numbering.id(edge.before) as usize];
-        targets[*place as usize] = numbering.id(edge.after);
-        *place += 1;
-    }
+    let all = edges.iter().chain(possible);
+    let all = all.map(|edge| (numbering.id(edge.before), numbering.id(edge.after) as u32));
+    let targets = Lists::new(nodes, all, 0);
     let mut ends_chain = vec![false; nodes];
-    for &base in &numbering.bases[1..] {
-        if base > 0 {
-            ends_chain[base as usize - 1] = true;
+    for chain in 0..numbering.chains() as u32 {
+        if let Some(position) = numbering.length(chain).checked_sub(1) {
+            ends_chain[numbering.id(Node { chain, position })] = true;
         }
     }
     let mut index = vec![UNSEEN; nodes];
@@ -297,7 +264,7 @@ fn strongly_connected(numbering: &Numbering, edges: &[Edge], possible: &[Edge]) 
         if index[root as usize] != UNSEEN {
             continue;
         }
-        walk.push((root, firsts[root as usize]));
+        walk.push((root, 0));
         while let Some((node, edge)) = walk.last_mut() {
             let at = *node as usize;
             if index[at] == UNSEEN {
@@ -307,15 +274,15 @@ fn strongly_connected(numbering: &Numbering, edges: &[Edge], possible: &[Edge]) 
                 stack.push(at as u32);
             }
             // The edges, and one step beyond them the next node of the chain.
-            let end = firsts[at + 1];
-            let target = match *edge {
-                e if e < end => Some(targets[e as usize]),
-                e if e == end && !ends_chain[at] => Some(at as u32 + 1),
+            let own = targets.of(at);
+            let target = match *edge as usize {
+                e if e < own.len() => Some(own[e]),
+                e if e == own.len() && !ends_chain[at] => Some(at as u32 + 1),
                 _ => None,
             };
             *edge += 1;
             match target.map(|target| target as usize) {
-                Some(target) if index[target] == UNSEEN => walk.push((target as u32, firsts[target])),
+                Some(target) if index[target] == UNSEEN => walk.push((target as u32, 0)),
                 Some(target) => {
                     if groups[target] == UNSEEN {
                         low[at] = low[at].min(index[target]);

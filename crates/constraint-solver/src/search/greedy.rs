@@ -1,11 +1,12 @@
 //! A topological order that would rather not begin an interval while another of the same exclusion is open.
+use crate::nodes::Lists;
 use crate::search::incremental::Incremental;
 use crate::search::part::Part;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
 /// What happens at a node.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Mark {
     exclusion: u32,
     interval: u32,
@@ -14,11 +15,11 @@ struct Mark {
 }
 
 pub(super) struct Greedy {
-    /// By node: first of its marks, and one more.
-    firsts: Vec<u32>,
-    marks: Vec<Mark>,
-    /// The first node of each chain.
+    /// By node.
+    marks: Lists<Mark>,
+    /// The first node of each chain, and for each node the number of its chain among these.
     heads: Vec<u32>,
+    chains: Vec<u32>,
     hinted: bool,
 }
 
@@ -47,25 +48,22 @@ impl Greedy {
             }
         }
         // Beginnings before ends: one node may be both.
-        marks.sort_by_key(|(node, mark)| (*node, mark.begins == 0));
-        let mut firsts = vec![0; nodes + 1];
-        for (node, _) in &marks {
-            firsts[*node as usize + 1] += 1;
-        }
-        for node in 0..nodes {
-            firsts[node + 1] += firsts[node];
-        }
+        marks.sort_by_key(|(_, mark)| mark.begins == 0);
+        let by_node = marks.iter().map(|(node, mark)| (*node as usize, *mark));
+        let marks = Lists::new(nodes, by_node, Mark::default());
         let is_head = |node: &u32| *node == 0 || part.chains[*node as usize - 1] != part.chains[*node as usize];
+        let heads: Vec<u32> = (0..nodes as u32).filter(is_head).collect();
+        let chain = |node: u32| heads.partition_point(|head| *head <= node) as u32 - 1;
         Greedy {
-            firsts,
-            marks: marks.into_iter().map(|(_, mark)| mark).collect(),
-            heads: (0..nodes as u32).filter(is_head).collect(),
+            chains: (0..nodes as u32).map(chain).collect(),
+            heads,
+            marks,
             hinted: part.hinted,
         }
     }
 
     fn marks(&self, node: u32) -> &[Mark] {
-        &self.marks[self.firsts[node as usize] as usize..self.firsts[node as usize + 1] as usize]
+        self.marks.of(node as usize)
     }
 
     /// All nodes, in an order that agrees with the edges; shorter if they lead in a circle.
@@ -74,15 +72,6 @@ impl Greedy {
         let mut order = Vec::with_capacity(nodes as usize);
         let mut pending: Vec<u32> = (0..nodes).map(|node| edges.incoming_count(node)).collect();
         let mut next: Vec<Option<u32>> = self.heads.iter().map(|head| Some(*head)).collect();
-        // Of each node, its chain as counted here.
-        let mut chain_of = vec![0u32; nodes as usize];
-        for (chain, head) in (0..).zip(&self.heads) {
-            let mut node = Some(*head);
-            while let Some(at) = node {
-                chain_of[at as usize] = chain;
-                node = edges.next_on_chain(at);
-            }
-        }
         let mut state = State {
             open: vec![0; part.exclusions.len()],
             next: vec![0; part.exclusions.len()],
@@ -114,7 +103,7 @@ impl Greedy {
                 next[chain as usize] = edges.next_on_chain(node);
                 for after in edges.outgoing(node) {
                     pending[after as usize] -= 1;
-                    let its = chain_of[after as usize];
+                    let its = self.chains[after as usize];
                     if its != chain && pending[after as usize] == 0 && next[its as usize] == Some(after) {
                         ready.push_back(its);
                     }

@@ -1,5 +1,6 @@
 //! A topological order that is mended when edges come, and need not be when they go (Pearce and Kelly, *A dynamic
 //! topological sort algorithm for directed acyclic graphs*, 2006).
+use crate::nodes::Lists;
 use crate::search::part::Part;
 use std::collections::VecDeque;
 
@@ -7,40 +8,11 @@ use std::collections::VecDeque;
 pub(super) type Owner = u32;
 pub(super) const NOBODY: Owner = u32::MAX;
 
-/// For each node, the nodes that fixed edges lead to.
-pub(super) struct Fixed {
-    firsts: Vec<u32>,
-    targets: Vec<u32>,
-}
-
-impl Fixed {
-    fn new(nodes: usize, edges: impl Iterator<Item = (u32, u32)> + Clone) -> Fixed {
-        let mut firsts = vec![0; nodes + 1];
-        for (from, _) in edges.clone() {
-            firsts[from as usize + 1] += 1;
-        }
-        for node in 0..nodes {
-            firsts[node + 1] += firsts[node];
-        }
-        let mut fill = firsts.clone();
-        let mut targets = vec![0; firsts[nodes] as usize];
-        for (from, to) in edges {
-            let place = &mut fill[from as usize];
-            targets[*place as usize] = to;
-            *place += 1;
-        }
-        Fixed { firsts, targets }
-    }
-
-    fn of(&self, node: u32) -> &[u32] {
-        &self.targets[self.firsts[node as usize] as usize..self.firsts[node as usize + 1] as usize]
-    }
-}
-
 pub(super) struct Incremental<'a> {
     chains: &'a [u32],
-    fixed_out: Fixed,
-    fixed_in: Fixed,
+    /// For each node, where fixed edges lead to, and where they come from.
+    fixed_out: Lists<u32>,
+    fixed_in: Lists<u32>,
     /// Edges that came later, and whose they are.
     out: Vec<Vec<(u32, Owner)>>,
     into: Vec<Vec<(u32, Owner)>>,
@@ -62,8 +34,16 @@ impl<'a> Incremental<'a> {
         let nodes = part.chains.len();
         Incremental {
             chains: &part.chains,
-            fixed_out: Fixed::new(nodes, part.edges.iter().copied()),
-            fixed_in: Fixed::new(nodes, part.edges.iter().map(|&(before, after)| (after, before))),
+            fixed_out: Lists::new(
+                nodes,
+                part.edges.iter().map(|&(before, after)| (before as usize, after)),
+                0,
+            ),
+            fixed_in: Lists::new(
+                nodes,
+                part.edges.iter().map(|&(before, after)| (after as usize, before)),
+                0,
+            ),
             out: vec![Vec::new(); nodes],
             into: vec![Vec::new(); nodes],
             place: (0..nodes as u32).collect(),
@@ -86,12 +66,12 @@ impl<'a> Incremental<'a> {
 
     /// Where edges lead from `node`, apart from its chain.
     pub(super) fn outgoing(&self, node: u32) -> impl Iterator<Item = u32> {
-        let fixed = self.fixed_out.of(node).iter().copied();
+        let fixed = self.fixed_out.of(node as usize).iter().copied();
         fixed.chain(self.out[node as usize].iter().map(|(after, _)| *after))
     }
 
     pub(super) fn incoming_count(&self, node: u32) -> u32 {
-        (self.fixed_in.of(node).len() + self.into[node as usize].len()) as u32
+        (self.fixed_in.of(node as usize).len() + self.into[node as usize].len()) as u32
     }
 
     /// Takes over an order that agrees with all edges.
@@ -148,7 +128,7 @@ impl<'a> Incremental<'a> {
             }
             found.push(node);
             let chain = self.next_on_chain(node);
-            let fixed = self.fixed_out.of(node).iter().copied().chain(chain);
+            let fixed = self.fixed_out.of(node as usize).iter().copied().chain(chain);
             let free = self.out[node as usize].iter().copied();
             for (next, owner) in fixed.map(|next| (next, NOBODY)).chain(free) {
                 let cost = owned + u32::from(owner != NOBODY);
@@ -194,7 +174,7 @@ impl<'a> Incremental<'a> {
         let mut at = 0;
         while let Some(&node) = found.get(at) {
             at += 1;
-            let fixed = self.fixed_in.of(node).iter().copied();
+            let fixed = self.fixed_in.of(node as usize).iter().copied();
             let free = self.into[node as usize].iter().map(|(before, _)| *before);
             for before in fixed.chain(self.previous_on_chain(node)).chain(free) {
                 if self.seen[before as usize] != self.search && self.place[before as usize] >= bound {

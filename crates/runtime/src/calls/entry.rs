@@ -74,6 +74,29 @@ macro_rules! call_preserving {
     };
 }
 
+/// Room on the stack for all registers, with the call's number in it.
+macro_rules! make_room {
+    () => {
+        concat!(
+            "push rbp\n",
+            ".cfi_adjust_cfa_offset 8\n",
+            ".cfi_rel_offset rbp, 0\n",
+            "mov rbp, rsp\n",
+            ".cfi_def_cfa_register rbp\n",
+            "and rsp, -16\n",
+            "sub rsp, 320\n",
+            "mov [rsp], rax\n",
+        )
+    };
+}
+
+/// And back to the trampoline.
+macro_rules! give_back_room {
+    () => {
+        concat!("mov rsp, rbp\n", "pop rbp\n", ".cfi_def_cfa rsp, 8\n", "ret\n",)
+    };
+}
+
 /// Like the `syscall` instruction it stands for: rax in and out, rcx and r11 clobbered, everything else preserved; the
 /// vector registers too, which libc's code may use across a call.
 ///
@@ -83,14 +106,7 @@ macro_rules! call_preserving {
 pub unsafe extern "C" fn enter() {
     naked_asm!(
         ".cfi_startproc",
-        "push rbp",
-        ".cfi_adjust_cfa_offset 8",
-        ".cfi_rel_offset rbp, 0",
-        "mov rbp, rsp",
-        ".cfi_def_cfa_register rbp",
-        "and rsp, -16",
-        "sub rsp, 320",
-        "mov [rsp], rax",
+        make_room!(),
         // Is there a quick way for it (`quick.rs`)?
         "cmp byte ptr [rip + {switches} + {quick}], 0",
         "je 7f",
@@ -140,10 +156,7 @@ pub unsafe extern "C" fn enter() {
         "7:",
         call_preserving!("handler"),
         "8:",
-        "mov rsp, rbp",
-        "pop rbp",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
+        give_back_room!(),
         ".cfi_endproc",
         switches = sym control::SWITCHES,
         quick = const offset_of!(control::Switches, quick),
@@ -177,19 +190,9 @@ pub unsafe extern "C" fn enter_from_elsewhere() {
         "lea rsp, [rsp + 136]",
         "syscall",
         "2:",
-        "push rbp",
-        ".cfi_adjust_cfa_offset 8",
-        ".cfi_rel_offset rbp, 0",
-        "mov rbp, rsp",
-        ".cfi_def_cfa_register rbp",
-        "and rsp, -16",
-        "sub rsp, 320",
-        "mov [rsp], rax",
+        make_room!(),
         call_preserving!("handler"),
-        "mov rsp, rbp",
-        "pop rbp",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
+        give_back_room!(),
         ".cfi_endproc",
         rt_sigreturn = const libc::SYS_rt_sigreturn,
         handler = sym handle_from_elsewhere,
