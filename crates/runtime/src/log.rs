@@ -94,6 +94,7 @@ impl LogWriter {
             site,
             value,
             sources,
+            version: 0,
         };
         // SAFETY: room for MAX_RECORD_BYTES, which only this thread touches.
         let place = unsafe { &mut *place.cast::<[u8; MAX_RECORD_BYTES]>() };
