@@ -109,6 +109,7 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
 fn gate_of(thread: usize, mut record: Record, waits: Vec<(u32, u64)>, events: &[u64]) -> Gate {
     record.event = record.event.min(events[thread]);
     record.sources = Points::NONE;
+    record.version = 0;
     let waits = waits.into_iter().map(|(other, count)| {
         let other = other as usize % events.len();
         Point {
