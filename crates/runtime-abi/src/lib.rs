@@ -28,6 +28,10 @@ pub const CONTROL_VARIABLE: &str = "REFRAIN";
 pub const CONTROL_MAGIC: u64 = 0x014c_5443_4e52_4652;
 /// Section of an instrumented object that holds its site table.
 pub const SITE_SECTION: &str = "refrain_sites";
+/// In a record of the site table: what kind of site it is, and the shared program element that is accessed there.
+pub const SITE_KIND_OFFSET: usize = 6;
+pub const SITE_ELEMENT_OFFSET: usize = 16;
+pub const SITE_KIND_ALLOCATION: u8 = 7;
 /// File name of the runtime that instrumented programs link to.
 pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 
