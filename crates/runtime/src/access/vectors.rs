@@ -20,6 +20,8 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::compiler_fence;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::CELL_BYTES;
@@ -165,7 +167,10 @@ impl Local {
                 continue;
             }
             self.held_elements = &raw const held;
+            // The access may fault: a handler has to see what is held, and we what it did.
+            compiler_fence(SeqCst);
             let result = access();
+            compiler_fence(SeqCst);
             self.held_elements = core::ptr::null();
             if held.given_up.get() {
                 held.lock();
