@@ -1,5 +1,6 @@
 //! `refrain cc` and `refrain c++` in the place of clang: what build systems rely on.
 use crate::Checked;
+use crate::Problem;
 use crate::command::Ended;
 use crate::recording::record;
 use crate::require;
@@ -369,7 +370,8 @@ fn shared_program_elements(sandbox: &Sandbox) -> Checked {
         let line = sandbox.refrain(["spes", &program, &library]);
         let text = sandbox.run(&line)?.expect_status(0)?.stdout_text();
         let json = sandbox.run(&line.arg("--json"))?.expect_status(0)?;
-        let json: serde_json::Value = serde_json::from_slice(&json.stdout).map_err(|e| json.told(&e.to_string()))?;
+        let json: serde_json::Value =
+            serde_json::from_slice(&json.stdout).map_err(|e| Problem::Failed(json.told(&e.to_string())))?;
         Ok(vec![text, json.to_string()])
     };
     let (one, two) = (build("one")?, build("two")?);
