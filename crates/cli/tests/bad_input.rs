@@ -96,6 +96,20 @@ fn usage_is_status_2() {
 }
 
 #[test]
+fn files_without_a_site_table_have_no_elements() {
+    let refrain = Refrain::new();
+    refrain.fails(&["spes"], 2, &["PROG"]);
+    refrain.fails(&["spes", "no-such-file"], 2, &["cannot read no-such-file"]);
+    refrain.fails(&["spes", "/"], 2, &["cannot read /"]);
+    refrain.executable("text", b"hello");
+    refrain.fails(&["spes", "text"], 2, &["text is not an ELF file"]);
+    let test = std::env::current_exe().expect("we run");
+    let test = test.to_str().expect("a path of ours");
+    refrain.fails(&["spes", test], 2, &["no site table", "refrain cc"]);
+    refrain.fails(&["spes", "text", test, "--json"], 2, &["text"]);
+}
+
+#[test]
 fn programs_that_cannot_be_recorded_are_status_2() {
     let refrain = Refrain::new();
     refrain.fails(&["record", "no-such-program"], 2, &["no-such-program", "PATH"]);

@@ -53,8 +53,14 @@ Address splitAddress(const Value *Pointer, const DataLayout &DL) {
   return A;
 }
 
-// The memory of a variable that is not a struct of the program's: scalars, arrays of them, a library's objects.
+// counter (bank.c)
 std::string withPlace(StringRef Name, StringRef Place) { return (Name + " (" + Place + ")").str(); }
+
+// A field whose name is not known.
+Spe byNumber(StringRef Type, uint64_t Offset) {
+  return {abi::SpeKind::Field, (Type + "+" + Twine(Offset)).str(), "", 0,
+          Type.starts_with("std::") || Type.starts_with("__")};
+}
 
 } // namespace
 
@@ -130,17 +136,54 @@ Names::Names(Module &M) : M(M), Types(M) {
 
 Spe Names::ofField(const Field &F) const { return {abi::SpeKind::Field, F.Name, F.File, F.Line, F.OfLibrary}; }
 
+// By LLVM's types alone: all there is for a variable that is defined elsewhere, or without debug information.
+std::optional<Spe> Names::ofStruct(Type *T, uint64_t Offset, uint64_t Stride) {
+  const DataLayout &DL = M.getDataLayout();
+  for (unsigned I = 0; I < StepsMax; I++) {
+    if (auto *A = dyn_cast<ArrayType>(T)) {
+      T = A->getElementType();
+      uint64_t Size = DL.getTypeAllocSize(T);
+      if (!Size)
+        return std::nullopt;
+      Offset %= Size;
+      Stride %= Size;
+      continue;
+    }
+    auto *S = dyn_cast<StructType>(T);
+    if (!S || S->isOpaque() || Offset >= DL.getTypeAllocSize(S))
+      return std::nullopt;
+    if (const DICompositeType *C = Types.record(S, nullptr)) {
+      std::optional<Field> F = Types.fieldAt(C, Offset, Stride);
+      return F ? std::optional<Spe>(ofField(*F)) : std::nullopt;
+    }
+    const StructLayout *Layout = DL.getStructLayout(S);
+    unsigned Index = Layout->getElementContainingOffset(Offset);
+    uint64_t Begin = Layout->getElementOffset(Index);
+    Type *Inner = S->getElementType(Index), *Element = Inner;
+    while (auto *A = dyn_cast<ArrayType>(Element))
+      Element = A->getElementType();
+    auto *Deeper = dyn_cast<StructType>(Element);
+    if (Deeper && !recordName(Deeper).empty() && !StringRef(Deeper->getName()).starts_with("union.")) {
+      T = Inner;
+      Offset -= Begin;
+      continue;
+    }
+    if (recordName(S).empty() || (Stride && !isa<ArrayType>(Inner)))
+      return std::nullopt;
+    return byNumber(recordName(S), Begin);
+  }
+  return std::nullopt;
+}
+
 std::optional<Spe> Names::ofGlobal(const GlobalVariable &G, uint64_t Offset, uint64_t Stride) {
   const DIGlobalVariable *V = Types.variable(G);
-  const DIType *T = V ? V->getType() : nullptr;
-  if (!V)
-    // Of a variable defined elsewhere only the type's name is known.
-    if (auto *S = dyn_cast<StructType>(G.getValueType()))
-      T = Types.record(S, nullptr);
-  if (T)
-    if (std::optional<Field> F = Types.fieldAt(T, Offset, Stride); F && !F->OfLibrary)
+  if (V) {
+    if (std::optional<Field> F = Types.fieldAt(V->getType(), Offset, Stride); F && !F->OfLibrary)
       if (!StringRef(F->Name).contains('|')) // a variable says more than a union
         return ofField(*F);
+  } else if (std::optional<Spe> S = ofStruct(G.getValueType(), Offset, Stride); S && !S->OfLibrary) {
+    return S;
+  }
   Spe Out = {abi::SpeKind::Global, demangle(G.getName().str()), "", 0, false};
   if (V) {
     const DIScope *Scope = V->getScope();
@@ -213,10 +256,7 @@ std::optional<Spe> Names::typed(const Value *Pointer) {
         if (std::optional<Field> F = Types.fieldAt(C, Offset, 0))
           return ofField(*F);
       std::string Name = recordName(S);
-      if (Name.empty())
-        return std::nullopt;
-      bool OfLibrary = StringRef(Name).starts_with("std::") || StringRef(Name).starts_with("__");
-      return Spe{abi::SpeKind::Field, Name + "+" + std::to_string(Offset), "", 0, OfLibrary};
+      return Name.empty() ? std::nullopt : std::optional<Spe>(byNumber(Name, Offset));
     }
     V = G->getPointerOperand();
   }
@@ -245,8 +285,7 @@ std::optional<Spe> Names::byAliasTag(const MDNode *Tag) {
   std::string Plain = demangle(Name->getString().str());
   StringRef Type = Plain;
   Type.consume_front("typeinfo name for ");
-  return Spe{abi::SpeKind::Field, (Type + "+" + Twine(Offset->getZExtValue())).str(), "", 0,
-             Type.starts_with("std::") || Type.starts_with("__")};
+  return byNumber(Type, Offset->getZExtValue());
 }
 
 void Names::keep(Function &F) {

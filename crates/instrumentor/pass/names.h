@@ -48,6 +48,7 @@ private:
   std::optional<Spe> byOffset(const llvm::Value *Pointer, bool Late);
   std::optional<Spe> byAliasTag(const llvm::MDNode *Tag);
   std::optional<Spe> found(const llvm::Instruction &I, const llvm::Value *Pointer);
+  std::optional<Spe> ofStruct(llvm::Type *T, uint64_t Offset, uint64_t Stride);
   std::optional<Spe> ofGlobal(const llvm::GlobalVariable &G, uint64_t Offset, uint64_t Stride);
   std::optional<Spe> ofLocal(const llvm::AllocaInst &A, uint64_t Offset, uint64_t Stride);
   Spe ofField(const Field &F) const;

@@ -145,6 +145,10 @@ fn compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>
         // Types give the names of what is accessed; the pass takes them away again and leaves line tables.
         options.extend(["-g", "-Xclang", "-dwarf-debug-flags", "-Xclang", BORROWED_TYPES].map(OsString::from));
     }
+    if request.has_cxx_input {
+        // Otherwise a class is described only where it is constructed, and has no fields to name elsewhere.
+        options.push("-fstandalone-debug".into());
+    }
     if request.is_fortified {
         // Fortified string functions go past the wrappers that observe them.
         options.push("-U_FORTIFY_SOURCE".into());

@@ -1,5 +1,6 @@
 //! `refrain cc` and `refrain c++` in the place of clang: what build systems rely on.
 use crate::Checked;
+use crate::Problem;
 use crate::command::Ended;
 use crate::recording::record;
 use crate::require;
@@ -57,7 +58,7 @@ int main() {
 type Check = fn(&Sandbox) -> Checked;
 
 pub fn trials() -> Vec<Trial> {
-    let all: [(&str, Check); 11] = [
+    let all: [(&str, Check); 12] = [
         ("stages", stages),
         ("dependency_files", dependency_files),
         ("response_files", response_files),
@@ -69,6 +70,7 @@ pub fn trials() -> Vec<Trial> {
         ("odd_names_and_inputs", odd_names_and_inputs),
         ("plain_objects", plain_objects),
         ("source_lines", source_lines),
+        ("shared_program_elements", shared_program_elements),
     ];
     all.map(|(name, check)| trial(format!("compiler/{name}"), check)).into()
 }
@@ -347,6 +349,53 @@ fn source_lines(sandbox: &Sandbox) -> Checked {
         require(dump.stdout_text().contains("race.c:8"), || {
             dump.told("expected records of race.c:8")
         })?;
+    }
+    Ok(())
+}
+
+/// Two builds of the same sources list the same elements, and the files that have none are refused.
+fn shared_program_elements(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    sandbox.write(
+        "store.c",
+        "#include <pthread.h>\nstruct item { int count; pthread_mutex_t lock; };\nint total;\n\
+         void put(struct item *i) {\n    pthread_mutex_lock(&i->lock);\n    total += i->count++;\n    \
+         pthread_mutex_unlock(&i->lock);\n}\n",
+    )?;
+    let build = |folder: &str| -> Checked<Vec<String>> {
+        fs::create_dir_all(sandbox.work().join(folder))?;
+        let (program, library) = (format!("{folder}/race"), format!("{folder}/libstore.so"));
+        cc(sandbox, &["-O2", "-pthread", "race.c", "-o", &program])?.expect_status(0)?;
+        cc(sandbox, &["-O1", "-fPIC", "-shared", "store.c", "-o", &library])?.expect_status(0)?;
+        let line = sandbox.refrain(["spes", &program, &library]);
+        let text = sandbox.run(&line)?.expect_status(0)?.stdout_text();
+        let json = sandbox.run(&line.arg("--json"))?.expect_status(0)?;
+        let json: serde_json::Value =
+            serde_json::from_slice(&json.stdout).map_err(|e| Problem::Failed(json.told(&e.to_string())))?;
+        Ok(vec![text, json.to_string()])
+    };
+    let (one, two) = (build("one")?, build("two")?);
+    require(one == two, || format!("two builds, two lists:\n{}\n{}", one[0], two[0]))?;
+    for (kind, name) in [
+        ("global", "shared (race.c)"),
+        ("global", "total"),
+        ("field", "item.count"),
+        ("lock", "item.lock"),
+    ] {
+        let listed = one[0]
+            .lines()
+            .any(|line| line[8..].trim_start().starts_with(kind) && line.contains(name));
+        require(listed, || format!("no {kind} {name} in:\n{}", one[0]))?;
+    }
+    plain(sandbox, &["-c", "store.c", "-o", "plain.o"])?.expect_status(0)?;
+    for (file, status, why) in [
+        ("plain.o", 2, "no site table"),
+        ("race.c", 2, "not an ELF file"),
+        ("nowhere", 2, "cannot read nowhere"),
+        (".", 2, "cannot read"),
+    ] {
+        let ended = sandbox.run(&sandbox.refrain(["spes", file]))?.expect_status(status)?;
+        ended.expect_refusal(&[why])?;
     }
     Ok(())
 }

@@ -1,4 +1,6 @@
 //! Building and running small programs with the pass and a stand-in for the runtime.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use instrumentor::driver;
 use instrumentor::driver::Language;
 use instrumentor::driver::Toolchain;
