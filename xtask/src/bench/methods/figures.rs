@@ -1,0 +1,146 @@
+//! The papers' figures, drawn from what was measured here.
+use super::speed::Row;
+use super::statistics::Breakdown;
+use super::variant::Variant;
+use crate::bench::bars::Bar;
+use crate::bench::bars::Bars;
+use crate::bench::bars::Group;
+use crate::bench::table::bytes;
+
+/// Less added time than this is noise: nothing that could be reduced.
+pub const TIME_FLOOR: f64 = 0.02;
+
+const NORMALISED: [Variant; 3] = [Variant::Leap, Variant::Stride, Variant::Light];
+const REST: usize = 0;
+const BY_O2: usize = 1;
+const BY_O1: usize = 4;
+
+/// Light's figures 4, 5, 7a and 7b.
+pub fn of_speed(rows: &[Row], threads: u32) -> Vec<(String, String)> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.threads == threads).collect();
+    let time = normalised(
+        &rows,
+        format!("Time overhead of recording, {threads} threads (Light, figure 4)"),
+        Row::overhead,
+        |value| format!("{value:.2}"),
+    );
+    let space = normalised(
+        &rows,
+        format!("Log, {threads} threads (Light, figure 5)"),
+        Row::log_bytes,
+        bytes,
+    );
+    let parts_of_time = stacked(
+        &rows,
+        format!("What O1 and O2 take away of the time overhead, {threads} threads (Light, figure 7a)"),
+        |row| row.breakdown(Row::overhead, TIME_FLOOR),
+    );
+    let parts_of_space = stacked(
+        &rows,
+        format!("What O1 and O2 take away of the log, {threads} threads (Light, figure 7b)"),
+        |row| row.breakdown(Row::log_bytes, 0.0),
+    );
+    [
+        ("methods-time.svg", time),
+        ("methods-space.svg", space),
+        ("methods-o1-o2-time.svg", parts_of_time),
+        ("methods-o1-o2-space.svg", parts_of_space),
+    ]
+    .map(|(name, bars)| (name.to_owned(), bars.svg()))
+    .to_vec()
+}
+
+fn normalised(
+    rows: &[&Row],
+    title: String,
+    figure: impl Fn(&Row, Variant) -> Option<f64>,
+    label: impl Fn(f64) -> String,
+) -> Bars {
+    let group = |row: &&Row| {
+        let values = NORMALISED.map(|method| (method, figure(row, method)));
+        // Noise may leave nothing, or less.
+        let most = values
+            .iter()
+            .filter_map(|(_, value)| *value)
+            .fold(f64::MIN_POSITIVE, f64::max);
+        let bar = |(method, value): (Variant, Option<f64>)| Bar {
+            parts: vec![(method.colour(), value.unwrap_or(0.0).max(0.0) / most)],
+            label: value.map_or("not measured".to_owned(), &label),
+        };
+        Group {
+            name: row.guest.to_owned(),
+            bars: values.into_iter().map(bar).collect(),
+        }
+    };
+    Bars {
+        title,
+        x_label: "of the most expensive",
+        tick: percent,
+        legend: NORMALISED.map(|method| (method.colour(), method.name())).to_vec(),
+        groups: rows.iter().map(group).collect(),
+    }
+}
+
+fn stacked(rows: &[&Row], title: String, breakdown: impl Fn(&Row) -> Option<Breakdown>) -> Bars {
+    let group = |row: &&Row| Group {
+        name: row.guest.to_owned(),
+        bars: vec![match breakdown(row) {
+            Some(parts) => Bar {
+                parts: vec![
+                    (REST, parts.rest.max(0.0)),
+                    (BY_O2, parts.second.max(0.0)),
+                    (BY_O1, parts.first.max(0.0)),
+                ],
+                label: format!(
+                    "{} + {} + {}",
+                    percent(parts.rest),
+                    percent(parts.second),
+                    percent(parts.first)
+                ),
+            },
+            None => Bar {
+                parts: Vec::new(),
+                label: "not measured, or nothing to reduce".to_owned(),
+            },
+        }],
+    };
+    Bars {
+        title,
+        x_label: "of Light without both",
+        tick: percent,
+        legend: vec![
+            (REST, "what remains"),
+            (BY_O2, "taken away by O2"),
+            (BY_O1, "taken away by O1"),
+        ],
+        groups: rows.iter().map(group).collect(),
+    }
+}
+
+/// OREO's figure 2: overhead by threads and operations.
+pub fn of_bank(rows: &[(String, [Option<f64>; 2])]) -> (String, String) {
+    let methods = [Variant::Oreo, Variant::Stride];
+    let group = |(name, values): &(String, [Option<f64>; 2])| Group {
+        name: name.clone(),
+        bars: methods
+            .iter()
+            .zip(values)
+            .map(|(method, value)| Bar {
+                parts: vec![(method.colour(), value.unwrap_or(0.0).max(0.0))],
+                label: value.map_or("not measured".to_owned(), percent),
+            })
+            .collect(),
+    };
+    let bars = Bars {
+        title: "Recording overhead of the unsynchronised bank (OREO, figure 2)".to_owned(),
+        x_label: "added processor time, of the native run's",
+        tick: percent,
+        legend: methods.map(|method| (method.colour(), method.name())).to_vec(),
+        groups: rows.iter().map(group).collect(),
+    };
+    ("methods-bank.svg".to_owned(), bars.svg())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}

@@ -1,0 +1,444 @@
+//! OREO against STRIDE: figure 2 and tables I to III of the OREO paper, §IV.
+use super::Options;
+use super::Section;
+use super::figures;
+use super::guest_source;
+use super::program;
+use super::program::Programs;
+use super::program::Reason;
+use super::program::Recipe;
+use super::speed::SUBJECTS;
+use super::variant::Build;
+use super::variant::Variant;
+use crate::bench::limited;
+use crate::bench::table::bytes;
+use crate::bench::table::grouped;
+use crate::bench::table::median;
+use crate::command::Failure;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const OPERATIONS: [u32; 4] = [50, 100, 500, 1000];
+/// Transfers of a measured run, in rounds: fewer take microseconds.
+const MEASURED_OPERATIONS: u32 = 200_000;
+/// Runs of each kind for each repetition that was asked for; these are short.
+const RUNS: usize = 5;
+const SHORT_RUN: Duration = Duration::from_secs(60);
+const OREO_AND_STRIDE: [Variant; 2] = [Variant::Oreo, Variant::Stride];
+
+/// Table I in kB and table II, by threads.
+const PAPER_BANK: [(u32, [u32; 4], [&str; 4]); 3] = [
+    (2, [45, 74, 305, 597], ["5 s", "50 s", "3 h 56 min", "> 8 h"]),
+    (4, [47, 77, 307, 598], ["23 s", "4 min 22 s", "5 h 16 min", "> 8 h"]),
+    (8, [54, 82, 311, 603], ["59 s", "4 min 1 s", "7 h 1 min", "> 8 h"]),
+];
+
+/// What came of one program.
+#[derive(Default)]
+struct Row {
+    name: String,
+    threads: u32,
+    operations: u32,
+    /// Added processor time of OREO and STRIDE, in units of the native run.
+    overheads: [Vec<f64>; 2],
+    /// Of runs recorded with OREO.
+    accesses: Vec<f64>,
+    log_bytes: Vec<f64>,
+    conflicts: Vec<f64>,
+    by_versions: Vec<f64>,
+    by_search: Vec<f64>,
+    solve_ms: Vec<f64>,
+    z3: String,
+    /// Why something is missing.
+    reason: Option<Reason>,
+}
+
+impl Row {
+    fn overhead(&self, index: usize) -> Option<f64> {
+        let values = &self.overheads[index];
+        (!values.is_empty()).then(|| median(values.iter().copied()))
+    }
+
+    fn name(&self) -> String {
+        match self.operations {
+            0 => self.name.clone(),
+            operations => format!("{} threads, {operations} operations", self.threads),
+        }
+    }
+}
+
+fn shown(values: &[f64], figure: impl Fn(f64) -> String) -> String {
+    match values.is_empty() {
+        false => figure(median(values.iter().copied())),
+        true => "–".to_owned(),
+    }
+}
+
+/// Why there are gaps in a table, below it.
+fn reasons(rows: &[Row]) -> String {
+    let reason = |row: &Row| Some(format!("\n\n{}: {}.", row.name(), row.reason.as_ref()?));
+    rows.iter().filter_map(reason).collect()
+}
+
+pub fn measure(options: &Options, folder: &Path) -> Result<Section, Failure> {
+    let banks = banks(options, folder)?;
+    let programs = programs(options, folder)?;
+    let bars: Vec<(String, [Option<f64>; 2])> = banks
+        .iter()
+        .map(|row| {
+            (
+                format!("{} threads, {}", row.threads, row.operations),
+                [row.overhead(0), row.overhead(1)],
+            )
+        })
+        .collect();
+    Ok(Section {
+        text: page(&banks, &programs, options),
+        figures: vec![figures::of_bank(&bars)],
+    })
+}
+
+fn banks(options: &Options, folder: &Path) -> Result<Vec<Row>, Failure> {
+    let recipe = |threads: u32, operations: u32, rounds: u32| Recipe {
+        name: format!("bank-{threads}-{operations}-{rounds}"),
+        source: guest_source("methods", "bank_racy.c"),
+        defines: vec![
+            format!("-DTHREADS={threads}"),
+            format!("-DOPERATIONS={operations}"),
+            format!("-DROUNDS={rounds}"),
+        ],
+        measured: true,
+    };
+    let sizes: Vec<(u32, u32)> = options
+        .threads
+        .iter()
+        .flat_map(|threads| OPERATIONS.map(|operations| (*threads, operations)))
+        .filter(|(_, operations)| !options.quick || *operations <= 100)
+        .collect();
+    let long: Vec<Recipe> = sizes
+        .iter()
+        .map(|(threads, operations)| recipe(*threads, *operations, MEASURED_OPERATIONS / operations))
+        .collect();
+    let short: Vec<Recipe> = sizes
+        .iter()
+        .map(|(threads, operations)| recipe(*threads, *operations, 1))
+        .collect();
+    let long = program::build_all(&long, &[Build::Native, Build::Everything], folder)?;
+    let short = program::build_all(&short, &[Build::Everything], folder)?;
+    let mut rows: Vec<Row> = sizes
+        .iter()
+        .map(|(threads, operations)| Row {
+            name: "bank".to_owned(),
+            threads: *threads,
+            operations: *operations,
+            ..Row::default()
+        })
+        .collect();
+    for run in 0..RUNS * options.repetitions {
+        eprintln!("xtask: bank, {} of {}", run + 1, RUNS * options.repetitions);
+        for ((row, long), short) in rows.iter_mut().zip(&long).zip(&short) {
+            compare(row, long, folder)?;
+            solve(row, short, run, folder)?;
+        }
+    }
+    // More operations are harder: when Z3 has been stopped, there is no point in asking for more.
+    for threads in &options.threads {
+        let mut has_been_stopped = false;
+        for (row, programs) in rows.iter_mut().zip(&short).filter(|(row, _)| row.threads == *threads) {
+            eprintln!("xtask: bank, {threads} threads, {} operations, Z3", row.operations);
+            row.z3 = match has_been_stopped {
+                true => "not tried".to_owned(),
+                false => ask_z3(programs, options.limit, folder)?,
+            };
+            has_been_stopped |= row.z3.starts_with('>');
+        }
+    }
+    Ok(rows)
+}
+
+/// Natively, with OREO and with STRIDE, one after the other.
+fn compare(row: &mut Row, programs: &Programs, folder: &Path) -> Result<(), Failure> {
+    let (native, instrumented) = match (&programs[&Build::Native], &programs[&Build::Everything]) {
+        (Ok(native), Ok(instrumented)) => (native, instrumented),
+        (Err(reason), _) | (_, Err(reason)) => {
+            row.reason = Some(reason.clone());
+            return Ok(());
+        }
+    };
+    // A bug that happens may end a program before it says what it took; then there is nothing to compare.
+    let Ok((native, _)) = program::native(native)? else {
+        return Ok(());
+    };
+    for (index, method) in OREO_AND_STRIDE.iter().enumerate() {
+        match program::record(instrumented, *method, &["--timeout", "60"], folder, SHORT_RUN)? {
+            Err(reason) => row.reason = Some(reason),
+            Ok(recorded) => {
+                let taken = program::taken(&recorded.ended.stderr);
+                row.overheads[index].extend(taken.map(|taken| taken.cpu_s / native.cpu_s - 1.0));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One run with OREO: its size, and what solving takes.
+fn solve(row: &mut Row, programs: &Programs, seed: usize, folder: &Path) -> Result<(), Failure> {
+    let program = match &programs[&Build::Everything] {
+        Ok(program) => program,
+        Err(reason) => {
+            row.reason = Some(reason.clone());
+            return Ok(());
+        }
+    };
+    let chaos = format!("--chaos={}", seed + 1);
+    let recorded = match program::record(program, Variant::Oreo, &[&chaos, "--timeout", "60"], folder, SHORT_RUN)? {
+        Ok(recorded) => recorded,
+        Err(reason) => {
+            row.reason = Some(reason);
+            return Ok(());
+        }
+    };
+    row.log_bytes.push(recorded.log_bytes);
+    match recorded.count()? {
+        Ok(counted) => row.accesses.push(counted.accesses()),
+        Err(reason) => row.reason = Some(reason),
+    }
+    match recorded.ask("solve", &["--again"])? {
+        Ok(solved) => {
+            let statistics = &solved["statistics"];
+            let figure = |name: &str| statistics[name].as_f64();
+            row.conflicts.extend(figure("version_conflicts"));
+            row.by_versions.extend(figure("linked_by_versions"));
+            row.by_search.extend(figure("linked_by_search"));
+            row.solve_ms.extend(figure("solve_ms"));
+        }
+        Err(reason) => row.reason = Some(format!("not solved: {reason}")),
+    }
+    Ok(())
+}
+
+/// How long Z3 takes for the formula of one run.
+fn ask_z3(programs: &Programs, limit: Duration, folder: &Path) -> Result<String, Failure> {
+    let program = match &programs[&Build::Everything] {
+        Ok(program) => program,
+        Err(reason) => return Ok(reason.clone()),
+    };
+    let recorded = match program::record(program, Variant::Oreo, &["--chaos=1"], folder, SHORT_RUN)? {
+        Ok(recorded) => recorded,
+        Err(reason) => return Ok(reason),
+    };
+    let formula = folder.join("formula.smt2");
+    if let Err(reason) = recorded.write_formula(&formula)? {
+        return Ok(reason);
+    }
+    let mut z3 = Command::new("z3");
+    z3.arg(&formula);
+    let ended = limited::run(z3, limit)?;
+    Ok(match ended.status {
+        None => format!("> {} s", limit.as_secs()),
+        Some(_) if ended.stdout.starts_with("sat") => seconds(ended.elapsed.as_secs_f64()),
+        Some(_) => limited::shortened(ended.stdout.lines().next().unwrap_or("no answer")),
+    })
+}
+
+/// Table III: name in the paper, folder, file, threads (of the bug guests: as their heads say), the paper's figures.
+const PROGRAMS: [(&str, &str, &str, u32, &str); 4] = [
+    (
+        "TwoStage",
+        "guests/bugs",
+        "contest_two_stage.c",
+        3,
+        "5 · 41 · 4.8 % · 41.7 % · 3.1 kB · 0 · 0.13 s",
+    ),
+    (
+        "Airline",
+        "guests/bugs",
+        "contest_airline.c",
+        4,
+        "11 · 94 · 13.7 % · 43.5 % · 7.5 kB · 0 · 1.93 s",
+    ),
+    (
+        "Crypt",
+        "bench",
+        "crypt.c",
+        2,
+        "3 · 57 · 1.3 % · 10.6 % · 4 kB · 0 · 0.23 s",
+    ),
+    (
+        "LUFact",
+        "bench",
+        "lufact.c",
+        2,
+        "2 · 4037 · 42.5 % · 64.3 % · 373 kB · 0 · 29 min",
+    ),
+];
+
+fn programs(options: &Options, folder: &Path) -> Result<Vec<Row>, Failure> {
+    let recipe = |(name, tests, file, threads, _): &(&str, &str, &str, u32, &str)| {
+        let speed = SUBJECTS.iter().find(|subject| subject.file == *file);
+        match speed {
+            Some(subject) => subject.recipe(*threads),
+            None => Recipe {
+                name: (*name).to_owned(),
+                source: guest_source(tests, file),
+                defines: Vec::new(),
+                measured: true,
+            },
+        }
+    };
+    let recipes: Vec<Recipe> = PROGRAMS.iter().map(recipe).collect();
+    let builds = program::build_all(&recipes, &[Build::Native, Build::Everything], folder)?;
+    let mut rows: Vec<Row> = PROGRAMS
+        .iter()
+        .map(|(name, _, _, threads, _)| Row {
+            name: (*name).to_owned(),
+            threads: *threads,
+            ..Row::default()
+        })
+        .collect();
+    for run in 0..RUNS * options.repetitions {
+        for (row, programs) in rows.iter_mut().zip(&builds) {
+            eprintln!("xtask: {}, {} of {}", row.name, run + 1, RUNS * options.repetitions);
+            compare(row, programs, folder)?;
+            // Ten million accesses take a while, and are the same each time.
+            if run < options.repetitions {
+                solve(row, programs, run, folder)?;
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn page(banks: &[Row], programs: &[Row], options: &Options) -> String {
+    let mut text = format!(
+        "![Overhead of the unsynchronised bank](methods-bank.svg)\n\n\
+         OREO's figure 2. A run of so few operations takes microseconds; so its transfers and checks are repeated, {} transfers in all, and \
+         the processor time of that is compared. Each bar is the median of {} runs, each against the native run before it. In the paper, \
+         STRIDE added 64 % and OREO 45 % on average.\n\n\
+         OREO's tables I and II: one round, recorded with chaos so that threads meet; medians of {} runs, conflicts of all. Z3 has the \
+         formula of one run; after it was stopped, larger ones were not tried. The paper's logs are JSON.\n\n{}\n\n",
+        grouped(u64::from(MEASURED_OPERATIONS)),
+        RUNS * options.repetitions,
+        RUNS * options.repetitions,
+        bank_table(banks) + &reasons(banks)
+    );
+    text += &format!(
+        "OREO's table III. In the paper's column: threads, shared accesses, overhead of OREO and of STRIDE, log, conflicts, solving.\n\n{}\n\n",
+        program_table(programs) + &reasons(programs)
+    );
+    text += &super::goals(&goals(banks));
+    text
+}
+
+fn bank_table(banks: &[Row]) -> String {
+    let mut lines = vec![
+        "| threads | operations | accesses | OREO adds | STRIDE adds | log | paper | conflicts | linked by versions | by search | solving | Z3 | paper |"
+            .to_owned(),
+        format!("|{}", "---|".repeat(13)),
+    ];
+    for row in banks {
+        let paper = PAPER_BANK.iter().find(|(threads, ..)| *threads == row.threads);
+        let size = OPERATIONS.iter().position(|operations| *operations == row.operations);
+        let (log, solving) = match (paper, size) {
+            (Some((_, logs, times)), Some(index)) => (format!("{} kB", logs[index]), times[index]),
+            _ => (String::new(), ""),
+        };
+        lines.push(format!(
+            "| {} | {} | {} | {} | {} | {} | {log} | {} | {} | {} | {} | {} | {solving} |",
+            row.threads,
+            row.operations,
+            shown(&row.accesses, whole),
+            shown(&row.overheads[0], percent),
+            shown(&row.overheads[1], percent),
+            shown(&row.log_bytes, bytes),
+            conflicts(row),
+            shown(&row.by_versions, whole),
+            shown(&row.by_search, whole),
+            shown(&row.solve_ms, milliseconds),
+            row.z3
+        ));
+    }
+    lines.join("\n")
+}
+
+/// All that there were, and in how many runs.
+fn conflicts(row: &Row) -> String {
+    match row.conflicts.len() {
+        0 => shown(&row.conflicts, whole),
+        runs => format!("{:.0} in {runs} runs", row.conflicts.iter().sum::<f64>()),
+    }
+}
+
+fn program_table(rows: &[Row]) -> String {
+    let mut lines = vec![
+        "| program | paper | threads | shared accesses | OREO adds | STRIDE adds | log | conflicts | solving |"
+            .to_owned(),
+        format!("|{}", "---|".repeat(9)),
+    ];
+    for (row, (.., paper)) in rows.iter().zip(PROGRAMS) {
+        lines.push(format!(
+            "| {} | {paper} | {} | {} | {} | {} | {} | {} | {} |",
+            row.name,
+            row.threads,
+            shown(&row.accesses, whole),
+            shown(&row.overheads[0], percent),
+            shown(&row.overheads[1], percent),
+            shown(&row.log_bytes, bytes),
+            conflicts(row),
+            shown(&row.solve_ms, milliseconds)
+        ));
+    }
+    lines.join("\n")
+}
+
+fn goals(banks: &[Row]) -> Vec<(String, String, Option<bool>)> {
+    let pairs: Vec<(&Row, f64, f64)> = banks
+        .iter()
+        .filter_map(|row| Some((row, row.overhead(0)?, row.overhead(1)?)))
+        .collect();
+    let dearer: Vec<String> = pairs
+        .iter()
+        .filter(|(_, oreo, stride)| oreo >= stride)
+        .map(|(row, ..)| format!("{} threads and {} operations", row.threads, row.operations))
+        .collect();
+    let measured = match (pairs.len(), dearer.is_empty()) {
+        (0, _) => "?".to_owned(),
+        (all, true) => format!("{all} of {all}"),
+        (all, false) => format!("{} of {all}; not with {}", all - dearer.len(), dearer.join(", ")),
+    };
+    let largest = banks.iter().filter(|row| row.operations == 1000);
+    let slowest = largest.flat_map(|row| row.solve_ms.iter().copied()).reduce(f64::max);
+    vec![
+        (
+            "OREO adds less than STRIDE to every bank".to_owned(),
+            measured,
+            (!pairs.is_empty()).then_some(dearer.is_empty()),
+        ),
+        (
+            "the bank with 1000 operations is solved in seconds (the paper gave up after 8 h): at most 10 s".to_owned(),
+            slowest.map_or("?".to_owned(), |slowest| format!("at most {}", milliseconds(slowest))),
+            slowest.map(|slowest| slowest <= 10_000.0),
+        ),
+    ]
+}
+
+fn whole(value: f64) -> String {
+    grouped(value.round() as u64)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn milliseconds(value: f64) -> String {
+    match value {
+        short if short < 1.0 => "< 1 ms".to_owned(),
+        short if short < 1e3 => format!("{short:.0} ms"),
+        long => format!("{:.1} s", long / 1e3),
+    }
+}
+
+fn seconds(value: f64) -> String {
+    milliseconds(value * 1e3)
+}
