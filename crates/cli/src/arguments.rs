@@ -77,9 +77,13 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_EXAMPLES)]
 pub struct RecordArguments {
-    /// How schedules are recorded and recovered: light
+    /// How accesses to memory are recorded: light; or, to compare, leap, stride or oreo (docs/methods.md)
     #[arg(long, default_value = "light", value_name = "METHOD")]
     pub method: String,
+    /// Leave out a part of light, to see what it is good for: o1 (sequences without interleaving are one run) or o2 (what
+    /// recorded synchronisation says is not recorded again); may be given twice
+    #[arg(long, value_enum, value_name = "PART")]
+    pub without: Vec<Part>,
     /// What is observed: memory (also plain accesses, needed if the program races), sync (locks and atomics), inputs
     /// (system calls and signals only: cheap, for any dynamically linked program; replays if it has one thread)
     #[arg(long, default_value = "memory", value_name = "SCOPE")]
@@ -112,6 +116,12 @@ pub struct RecordArguments {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    O1,
+    O2,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

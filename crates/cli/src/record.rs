@@ -3,6 +3,7 @@ use crate::Ended;
 use crate::Failure;
 use crate::arguments::Follow;
 use crate::arguments::KeepWhen;
+use crate::arguments::Part;
 use crate::arguments::RecordArguments;
 use crate::output::count;
 use crate::output::say;
@@ -10,9 +11,11 @@ use crate::output::size;
 use replayer::Attempts;
 use replayer::Campaign;
 use replayer::Keep;
+use replayer::Method;
 use replayer::Progress;
 use replayer::Recorded;
 use replayer::Recording;
+use replayer::Without;
 use run_store::RunDirectory;
 use run_store::Scope;
 use run_store::Store;
@@ -26,15 +29,26 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Methods of the design that other versions of refrain have or will have.
-const OTHER_METHODS: [&str; 6] = ["leap", "stride", "oreo", "inputs", "coop", "det"];
+const OTHER_METHODS: [&str; 3] = ["inputs", "coop", "det"];
 
 pub fn record(arguments: RecordArguments) -> Ended {
-    check_method(&arguments.method)?;
     let scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
+    let method = method(&arguments.method, scope)?;
+    if method != Method::Light && !arguments.without.is_empty() {
+        return Err(Failure::usage(
+            "--without leaves out parts of light; no other method has them",
+        ));
+    }
+    let without = |part: &Part| match part {
+        Part::O1 => Without::O1,
+        Part::O2 => Without::O2,
+    };
     let campaign = Campaign {
         recording: Recording {
             command: arguments.command,
             scope,
+            method,
+            without: arguments.without.iter().map(without).collect(),
             timeout: arguments.timeout,
             log_bytes_max: arguments.max_size,
             logging_time_max: arguments.max_time,
@@ -73,14 +87,18 @@ pub fn record(arguments: RecordArguments) -> Ended {
     })
 }
 
-fn check_method(method: &str) -> Result<(), Failure> {
-    match method {
-        "light" => Ok(()),
-        other if OTHER_METHODS.contains(&other) => Err(Failure::usage(format!(
-            "--method {other} is not in this version; light is"
+fn method(name: &str, scope: Scope) -> Result<Method, Failure> {
+    match Method::from_name(name) {
+        Some(Method::Light) => Ok(Method::Light),
+        Some(method) if scope == Scope::Memory => Ok(method),
+        Some(_) => Err(Failure::usage(format!(
+            "--method {name} is about accesses to memory: it needs --scope memory"
         ))),
-        other => Err(Failure::usage(format!(
-            "'{other}' is not a method; this version has light"
+        None if OTHER_METHODS.contains(&name) => Err(Failure::usage(format!(
+            "--method {name} is not in this version; light, leap, stride and oreo are"
+        ))),
+        None => Err(Failure::usage(format!(
+            "'{name}' is not a method; there are light, leap, stride and oreo"
         ))),
     }
 }

@@ -263,7 +263,11 @@ fn write_info(
         )?;
     }
     write_processes(out, overview)?;
-    writeln!(out, "method      {}, scope {}", meta.method, meta.scope.name())?;
+    let without = match meta.without.as_slice() {
+        [] => String::new(),
+        parts => format!(" without {}", parts.join(" and ")),
+    };
+    writeln!(out, "method      {}{without}, scope {}", meta.method, meta.scope.name())?;
     if let Some(seed) = meta.chaos_seed {
         writeln!(out, "chaos       seed {seed}")?;
     }

@@ -31,6 +31,7 @@ pub(crate) fn schedule(logs: &Logs, extents: &Extents, events: &[Vec<u64>], edge
             let mut gate = Gate {
                 record: Record {
                     sources: Points::NONE,
+                    version: 0,
                     ..*record
                 },
                 waits: Points::NONE,

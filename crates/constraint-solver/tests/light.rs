@@ -5,6 +5,7 @@ use constraint_solver::solve;
 use run_model::Access;
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Op;
 use run_model::Point;
 use run_model::Points;
@@ -65,6 +66,7 @@ fn logs(threads: Vec<(u64, Vec<Record>)>) -> Logs {
         torn: false,
     };
     Logs {
+        method: Method::Light,
         threads: threads.into_iter().map(log).collect(),
     }
 }

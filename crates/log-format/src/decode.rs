@@ -12,6 +12,7 @@ use crate::predict::head;
 use crate::predict::object_from_code;
 use crate::predict::unzigzag;
 use run_model::Access;
+use run_model::Extent;
 use run_model::Kind;
 use run_model::MAX_SOURCES;
 use run_model::Op;
@@ -252,7 +253,12 @@ impl RecordReader<'_> {
             )
         })?;
         let op = if kind == Kind::Sync { self.op()? } else { Op::None };
-        let access = if kind == Kind::Run { self.access()? } else { Access(0) };
+        let extent_offset = self.offset();
+        let access = match kind {
+            Kind::Run => self.access()?,
+            Kind::Read | Kind::Write => Access(self.byte()?),
+            _ => Access(0),
+        };
         let event = self.event()?;
         let object = if first & head::SAME_OBJECT != 0 {
             self.predictor.object(kind)
@@ -269,7 +275,15 @@ impl RecordReader<'_> {
         } else {
             self.predictor.value(kind).wrapping_add(unzigzag(self.varint()?))
         };
-        let sources = self.sources(first & head::ONE_SOURCE != 0)?;
+        let (mut sources, mut version) = (Points::NONE, 0);
+        if kind.is_versioned() {
+            if Extent::unpack(access, object).is_none() {
+                return Err(Corrupt::at(extent_offset, Fault::Access { found: access.0 }));
+            }
+            version = self.version(first & head::ONE_SOURCE != 0)?;
+        } else {
+            sources = self.sources(first & head::ONE_SOURCE != 0)?;
+        }
         let site = SiteId(site);
         self.predictor.learn(event, kind, object, site, value);
         Ok(Record {
@@ -281,7 +295,15 @@ impl RecordReader<'_> {
             site,
             value,
             sources,
+            version,
         })
+    }
+
+    fn version(&mut self, same: bool) -> Result<u64, Corrupt> {
+        let difference = if same { 0 } else { unzigzag(self.varint()?) };
+        let version = self.predictor.version().wrapping_add(difference as u64);
+        self.predictor.learn_version(version);
+        Ok(version)
     }
 
     fn op(&mut self) -> Result<Op, Corrupt> {

@@ -13,10 +13,10 @@ use run_model::Record;
 use run_model::SiteId;
 
 /// First byte, access or operation, event, object, site, value, number of sources, each at its longest; then sources of
-/// a 5-byte thread and a 10-byte count.
+/// a 5-byte thread and a 10-byte count. (A version takes less than the sources it stands in place of.)
 pub const MAX_RECORD_BYTES: usize = 1 + 1 + 10 + 10 + 5 + 10 + 1 + MAX_SOURCES * (5 + 10);
 
-/// First byte, event, and a thread or the number of sources.
+/// First byte, event, and a thread or the number of sources; or first byte, extent, event.
 pub const MIN_RECORD_BYTES: usize = 3;
 
 /// A `run_model::Record` whose sources are somebody else's.
@@ -26,13 +26,15 @@ pub struct RecordRef<'a> {
     pub kind: Kind,
     /// Written in `Sync` records only.
     pub op: Op,
-    /// Written in `Run` records only.
+    /// Written in `Run`, `Read` and `Write` records only.
     pub access: Access,
     pub object: u64,
     pub site: SiteId,
     pub value: i64,
-    /// At most `MAX_SOURCES`.
+    /// At most `MAX_SOURCES`; not written in `Read` and `Write` records.
     pub sources: &'a [Point],
+    /// Written in `Read` and `Write` records only.
+    pub version: u64,
 }
 
 impl<'a> RecordRef<'a> {
@@ -48,6 +50,7 @@ impl<'a> RecordRef<'a> {
             site: record.site,
             value: record.value,
             sources,
+            version: record.version,
         }
     }
 }
@@ -80,6 +83,7 @@ impl Encoder {
             site,
             value,
             sources,
+            version,
         } = *record;
         assert!(sources.len() <= MAX_SOURCES, "{} sources in one record", sources.len());
         assert!(
@@ -92,8 +96,16 @@ impl Encoder {
             "{kind:?} records have no operation"
         );
         debug_assert!(
-            kind == Kind::Run || access == Access(0),
+            kind == Kind::Run || kind.is_versioned() || access == Access(0),
             "{kind:?} records have no access"
+        );
+        debug_assert!(
+            if kind.is_versioned() {
+                sources.is_empty()
+            } else {
+                version == 0
+            },
+            "{kind:?} records have either sources or a version"
         );
 
         let same_object = object == self.predictor.object(kind);
@@ -103,13 +115,19 @@ impl Encoder {
         first |= if same_object { head::SAME_OBJECT } else { 0 };
         first |= if same_site { head::SAME_SITE } else { 0 };
         first |= if value_difference == 0 { head::SAME_VALUE } else { 0 };
-        first |= if sources.len() == 1 { head::ONE_SOURCE } else { 0 };
+        let version_difference = version.wrapping_sub(self.predictor.version());
+        let is_short = if kind.is_versioned() {
+            version_difference == 0
+        } else {
+            sources.len() == 1
+        };
+        first |= if is_short { head::ONE_SOURCE } else { 0 };
 
         let mut out = Cursor { bytes: out, length: 0 };
         out.byte(first);
         match kind {
             Kind::Sync => out.byte(op as u8),
-            Kind::Run => out.byte(access.0),
+            Kind::Run | Kind::Read | Kind::Write => out.byte(access.0),
             _ => {}
         }
         out.varint(event - self.predictor.event());
@@ -122,7 +140,12 @@ impl Encoder {
         if value_difference != 0 {
             out.varint(zigzag(value_difference));
         }
-        if sources.len() != 1 {
+        if kind.is_versioned() {
+            if version_difference != 0 {
+                out.varint(zigzag(version_difference as i64));
+            }
+            self.predictor.learn_version(version);
+        } else if sources.len() != 1 {
             out.byte(sources.len() as u8);
         }
         for source in sources {

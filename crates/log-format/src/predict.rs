@@ -16,6 +16,8 @@ pub(crate) struct Predictor {
     event: u64,
     /// Newest epoch in a Share, Seen or Exit record: the next one is a little greater.
     epoch: i64,
+    /// Of the last Read or Write record.
+    version: u64,
     objects: [u64; KINDS],
     sites: [u32; KINDS],
     counts: [u64; SOURCE_SLOTS],
@@ -26,6 +28,7 @@ impl Predictor {
         Predictor {
             event: 0,
             epoch: 0,
+            version: 0,
             objects: [0; KINDS],
             sites: [0; KINDS],
             counts: [0; SOURCE_SLOTS],
@@ -47,6 +50,14 @@ impl Predictor {
 
     pub(crate) fn value(&self, kind: Kind) -> i64 {
         if has_epoch(kind) { self.epoch } else { 0 }
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn learn_version(&mut self, version: u64) {
+        self.version = version;
     }
 
     /// Count of the last source of this thread, or of one that shares its slot.
@@ -80,7 +91,7 @@ pub(crate) mod head {
     pub(crate) const SAME_OBJECT: u8 = 0x10;
     pub(crate) const SAME_SITE: u8 = 0x20;
     pub(crate) const SAME_VALUE: u8 = 0x40;
-    /// Exactly one source; otherwise a byte says how many.
+    /// Exactly one source; otherwise a byte says how many. In records with a version: it is that of the last one.
     pub(crate) const ONE_SOURCE: u8 = 0x80;
 }
 
@@ -89,6 +100,7 @@ pub(crate) fn object_shift(kind: Kind) -> u32 {
     match kind {
         Kind::Take | Kind::Share => 6,
         Kind::Run => 3,
+        Kind::Read | Kind::Write => 2,
         _ => 0,
     }
 }

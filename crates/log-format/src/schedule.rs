@@ -243,6 +243,7 @@ impl<'a> Tables<'a> {
             site: SiteId(u32_at(self.file, at + 36)),
             value: u64_at(self.file, at + 16) as i64,
             sources: Points::NONE,
+            version: 0,
         };
         expect_zeros(self.file, at + 43, 5)?;
         let first = *wait;

@@ -1,6 +1,7 @@
 //! Records and waits in words and source lines.
 use crate::sites::SiteBook;
 use run_model::Access;
+use run_model::Extent;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Points;
@@ -17,7 +18,16 @@ pub fn record(record: &Record, sites: &SiteBook) -> String {
         Kind::Sync => push(&mut line, format_args!(" = {}", record.value)),
         Kind::Share | Kind::Seen | Kind::Exit => push(&mut line, format_args!(" epoch {}", record.value)),
         Kind::Spawn => push(&mut line, format_args!(" thread {}", record.value)),
-        Kind::Take | Kind::Run | Kind::Start => {}
+        Kind::Read | Kind::Write => {
+            let unknown = Extent::unpack(record.access, record.object).is_some_and(|extent| extent.unknown);
+            let value = if unknown {
+                "?".to_owned()
+            } else {
+                record.value.to_string()
+            };
+            push(&mut line, format_args!(" = {value} version {}", record.version));
+        }
+        Kind::Take | Kind::Run | Kind::Start | Kind::Vector => {}
     }
     if let Some(place) = sites.place(record.site) {
         push(&mut line, format_args!(" at {place}"));
@@ -47,6 +57,9 @@ pub fn operation(kind: Kind, op: Op, access: Access) -> String {
         Kind::Spawn => "create".to_owned(),
         Kind::Start => "start".to_owned(),
         Kind::Exit => "end".to_owned(),
+        Kind::Vector => "access element".to_owned(),
+        Kind::Read => "read".to_owned(),
+        Kind::Write => "write".to_owned(),
     }
 }
 

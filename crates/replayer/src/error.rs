@@ -132,6 +132,10 @@ pub enum Error {
         run: PathBuf,
         why: String,
     },
+    UnknownMethod {
+        run: String,
+        method: String,
+    },
     /// To read, solve and check the logs of a run.
     TooLittleMemory {
         run: String,
@@ -351,6 +355,10 @@ impl fmt::Display for Error {
             Error::Unsolvable { run, why } => {
                 write!(f, "no schedule explains the logs of {}: {why}", run.display())
             }
+            Error::UnknownMethod { run, method } => write!(
+                f,
+                "{run} was recorded by the method '{method}', which this version of refrain does not know"
+            ),
             Error::TooLittleMemory {
                 run,
                 records,

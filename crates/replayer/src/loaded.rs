@@ -17,6 +17,7 @@ use log_format::inputs::Entry;
 use log_format::inputs::Lengths;
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
@@ -164,7 +165,13 @@ impl LoadedRun {
             ending.outcome = processes::outcome(&overview.header);
         }
         let truncated = overview.truncated();
-        let mut logs = Logs::default();
+        let mut logs = Logs {
+            method: Method::from_name(&overview.meta.method).ok_or_else(|| Error::UnknownMethod {
+                run: run.name(),
+                method: overview.meta.method.clone(),
+            })?,
+            threads: Vec::new(),
+        };
         let mut identity = Vec::new();
         let mut ended_in = None;
         let mut output = Output::new(&overview);

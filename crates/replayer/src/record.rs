@@ -15,6 +15,7 @@ use crate::program;
 use crate::program::Recordable;
 use crate::sys;
 use crate::sys::OrphanedProgram;
+use run_model::Method;
 use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::ControlSetup;
@@ -54,6 +55,9 @@ pub struct Recording {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     pub scope: Scope,
+    pub method: Method,
+    /// Parts of light that are left out.
+    pub without: Vec<Without>,
     /// Kill the program after this time; the run then ends in `Outcome::TimedOut`.
     pub timeout: Option<Duration>,
     /// Stop logging when all logs together have this many bytes.
@@ -64,6 +68,31 @@ pub struct Recording {
     pub follow: bool,
     /// Called when the program has ended, and processes that it started have not for a while: with their number.
     pub tell_waiting: fn(usize),
+}
+
+/// A part of the method light that can be left out, to see what it is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Without {
+    /// Sequences of accesses without interleaving are one run (lemma 4.3).
+    O1,
+    /// What recorded orders already say is not recorded again (lemma 4.2).
+    O2,
+}
+
+impl Without {
+    fn name(self) -> &'static str {
+        match self {
+            Without::O1 => "o1",
+            Without::O2 => "o2",
+        }
+    }
+
+    fn bit(self) -> u32 {
+        match self {
+            Without::O1 => runtime_abi::without::O1,
+            Without::O2 => runtime_abi::without::O2,
+        }
+    }
 }
 
 /// Whether the program's output is shown while it runs.
@@ -95,7 +124,8 @@ impl Recording {
                 bytes,
             },
             libraries: Vec::new(),
-            method: "light".to_owned(),
+            method: self.method.name().to_owned(),
+            without: self.without.iter().map(|part| part.name().to_owned()).collect(),
             scope: self.scope,
             chaos_seed: None,
             log_bytes_max: self.log_bytes_max,
@@ -119,6 +149,8 @@ impl Recording {
         let setup = ControlSetup {
             mode: Mode::Record,
             scope: self.scope,
+            method: self.method,
+            without: self.without.iter().fold(0, |bits, part| bits | part.bit()),
             chaos_seed: chaos_seed.unwrap_or(0),
             log_bytes_max: self.log_bytes_max.unwrap_or(0),
             trace: false,

@@ -14,6 +14,7 @@ use crate::stage::Stage;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use crate::verify;
+use run_model::Method;
 use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::ControlSetup;
@@ -210,6 +211,9 @@ pub fn set_up(file: &File, settings: &[Setting<'_>]) -> Result<Vec<ControlFile>>
     let setups = settings.iter().map(|setting| ControlSetup {
         mode: Mode::Replay,
         scope: setting.scope,
+        // A schedule is all that is left of a method.
+        method: Method::Light,
+        without: 0,
         chaos_seed: setting.jitter_seed,
         log_bytes_max: 0,
         trace: setting.trace,

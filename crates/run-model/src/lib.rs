@@ -18,9 +18,11 @@ mod record;
 mod schedule;
 
 pub use logs::Logs;
+pub use logs::Method;
 pub use logs::ThreadLog;
 pub use points::Points;
 pub use record::Access;
+pub use record::Extent;
 pub use record::HIDING_PAGE_BYTES;
 pub use record::Kind;
 pub use record::MAX_SOURCES;

@@ -17,7 +17,8 @@ pub struct Record {
     pub kind: Kind,
     /// The operation of a `Sync` record; `Op::None` otherwise.
     pub op: Op,
-    /// How this thread's run begins and how the previous one ended; only in `Run` records.
+    /// How this thread's run begins and how the previous one ended, in `Run` records; in `Read` and `Write` records, an
+    /// `Extent`.
     pub access: Access,
     /// Address of the memory or of the synchronisation object.
     pub object: u64,
@@ -25,10 +26,12 @@ pub struct Record {
     /// Result of the operation, number of the epoch, or index of the new thread.
     pub value: i64,
     pub sources: Points,
+    /// Of the accessed cell; in `Read` and `Write` records.
+    pub version: u64,
 }
 
 // Logs are held in memory, all of them: this is what a record costs.
-const _: () = assert!(size_of::<Record>() == 48);
+const _: () = assert!(size_of::<Record>() == 56);
 
 impl Record {
     /// Does it say that changes of hands in its page may have no record, or that cells there began new lives?
@@ -63,10 +66,17 @@ pub enum Kind {
     Start = 7,
     /// Last event of a thread. Creates epoch `value`, so that one `Seen` orders whatever comes after all ended threads.
     Exit = 8,
+    /// Method leap: my run of accesses to the shared program element `object` begins. The source is the last access of the
+    /// run before, which had `value` accesses; the element's first run has none. All runs together are its access vector.
+    Vector = 9,
+    /// Methods stride and oreo: I read `value` at `object`; `version` is the newest that the read may have seen.
+    Read = 10,
+    /// Methods stride and oreo: I wrote `value` at `object`, which made it `version` of its cell.
+    Write = 11,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 11] = [
         Kind::Take,
         Kind::Share,
         Kind::Seen,
@@ -75,7 +85,15 @@ impl Kind {
         Kind::Spawn,
         Kind::Start,
         Kind::Exit,
+        Kind::Vector,
+        Kind::Read,
+        Kind::Write,
     ];
+
+    /// Is it an access with its value and version?
+    pub fn is_versioned(self) -> bool {
+        matches!(self, Kind::Read | Kind::Write)
+    }
 
     pub fn from_u8(byte: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|k| *k as u8 == byte)
@@ -269,5 +287,39 @@ impl Access {
     /// Overwrites the whole cell without looking at it: no flow dependence, so no order with what came before.
     pub fn is_blind(self) -> bool {
         self.writes() && !self.reads()
+    }
+}
+
+/// The bytes that a `Read` or `Write` record is about: from `object` on, within one 8-byte cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// 1 to 8.
+    pub bytes: u8,
+    /// Somebody else wrote them (the kernel, a library): `value` is not known.
+    pub unknown: bool,
+}
+
+impl Extent {
+    const BYTES: u8 = 15;
+    const UNKNOWN: u8 = 16;
+
+    pub fn pack(self) -> Access {
+        Access(self.bytes | if self.unknown { Extent::UNKNOWN } else { 0 })
+    }
+
+    /// `None` if there are no such extents at such an address.
+    pub fn unpack(access: Access, object: u64) -> Option<Extent> {
+        let bytes = access.0 & Extent::BYTES;
+        let fits = bytes >= 1 && object % 8 + u64::from(bytes) <= 8;
+        (fits && access.0 & !(Extent::BYTES | Extent::UNKNOWN) == 0).then_some(Extent {
+            bytes,
+            unknown: access.0 & Extent::UNKNOWN != 0,
+        })
+    }
+
+    /// The least significant bytes of `value`, with their sign: so small numbers stay small in the log.
+    pub fn signed(self, value: u64) -> i64 {
+        let unused = 64 - 8 * u32::from(self.bytes);
+        (value << unused) as i64 >> unused
     }
 }

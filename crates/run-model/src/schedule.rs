@@ -20,7 +20,7 @@ pub struct ThreadSchedule {
 /// Before event `record.event`, wait until every point of `waits` has been reached.
 ///
 /// The record rides along: its results are given to the program, its object is compared with what the program does.
-/// Its sources do not: they are for the solver.
+/// Its sources and its version do not: they are for the solver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gate {
     pub record: Record,

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::Result;
 use crate::Scope;
 use crate::Truncated;
+use run_model::Method;
 use runtime_abi::ABI_VERSION;
 use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_BYTES;
@@ -62,6 +63,9 @@ pub enum Mode {
 pub struct ControlSetup<'a> {
     pub mode: Mode,
     pub scope: Scope,
+    pub method: Method,
+    /// Some of `runtime_abi::without`.
+    pub without: u32,
     /// 0: no chaos.
     pub chaos_seed: u64,
     /// 0: no limit.
@@ -473,6 +477,8 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
         offset_of!(ControlHeader, run_directory_bytes),
         &(directory.len() as u32).to_le_bytes(),
     );
+    put(offset_of!(ControlHeader, method), &(setup.method as u32).to_le_bytes());
+    put(offset_of!(ControlHeader, without), &setup.without.to_le_bytes());
     put(offset_of!(ControlHeader, chaos_seed), &setup.chaos_seed.to_le_bytes());
     put(
         offset_of!(ControlHeader, log_bytes_max),

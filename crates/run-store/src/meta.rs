@@ -28,6 +28,9 @@ pub struct RunMeta {
     #[serde(default)]
     pub libraries: Vec<FileIdentity>,
     pub method: String,
+    /// Parts of the method that were left out, `o1` and `o2` of light.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<String>,
     pub scope: Scope,
     #[serde(default)]
     pub chaos_seed: Option<u64>,

@@ -57,6 +57,8 @@ impl Place {
         let (hash, bytes) = run_store::hash_file(&executable).expect("hashed");
         let run = self.store("runs").create(OsStr::new("prog")).expect("created");
         let setup = ControlSetup {
+            method: run_model::Method::Light,
+            without: 0,
             mode: Mode::Record,
             scope: Scope::Memory,
             chaos_seed: 0,
@@ -107,6 +109,7 @@ fn meta(executable: &Path, hash: String, bytes: u64) -> RunMeta {
         },
         libraries: Vec::new(),
         method: "light".to_owned(),
+        without: Vec::new(),
         scope: Scope::Memory,
         chaos_seed: None,
         log_bytes_max: None,

@@ -55,6 +55,7 @@ fn meta(started: u64) -> RunMeta {
         },
         libraries: Vec::new(),
         method: "light".to_owned(),
+        without: Vec::new(),
         scope: Scope::Memory,
         chaos_seed: Some(7),
         log_bytes_max: None,
@@ -101,6 +102,8 @@ fn sealed(store: &Store, started: u64) -> RunDirectory {
 
 fn setup(run_directory: &Path) -> ControlSetup<'_> {
     ControlSetup {
+        method: run_model::Method::Light,
+        without: 0,
         mode: Mode::Record,
         scope: Scope::Memory,
         chaos_seed: 5,

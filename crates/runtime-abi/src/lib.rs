@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -28,6 +28,10 @@ pub const CONTROL_VARIABLE: &str = "REFRAIN";
 pub const CONTROL_MAGIC: u64 = 0x014c_5443_4e52_4652;
 /// Section of an instrumented object that holds its site table.
 pub const SITE_SECTION: &str = "refrain_sites";
+/// In a record of the site table: what kind of site it is, and the shared program element that is accessed there.
+pub const SITE_KIND_OFFSET: usize = 6;
+pub const SITE_ELEMENT_OFFSET: usize = 16;
+pub const SITE_KIND_ALLOCATION: u8 = 7;
 /// File name of the runtime that instrumented programs link to.
 pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 
@@ -95,6 +99,14 @@ pub mod scope {
     pub const MEMORY: u32 = 2;
 }
 
+/// Parts of the method light that are left out, to see what they are good for: bits of [`ControlHeader::without`].
+pub mod without {
+    /// Sequences of one thread's accesses to a place are one run (lemma 4.3).
+    pub const O1: u32 = 1;
+    /// What recorded orders already say is not recorded again (lemma 4.2, while running).
+    pub const O2: u32 = 2;
+}
+
 /// How a process began; values of [`ControlHeader::origin`].
 pub mod origin {
     /// The tool started it.
@@ -155,6 +167,10 @@ pub struct ControlHeader {
     pub scope: u32,
     /// Length of `run_directory`.
     pub run_directory_bytes: u32,
+    /// One of `run_model::Method`.
+    pub method: u32,
+    /// Some of `without`.
+    pub without: u32,
     /// 0: no chaos.
     pub chaos_seed: u64,
     /// Stop logging when all logs together have this many bytes; 0: no limit.

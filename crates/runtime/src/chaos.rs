@@ -52,12 +52,8 @@ impl Chaos {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
     }
 
-    pub fn first_gate(&mut self) -> u64 {
-        self.next_gate(0)
-    }
-
     /// The event before which the thread is next perturbed. Distances spread over scales, from a few events to 2^14.
-    fn next_gate(&mut self, event: u64) -> u64 {
+    pub fn next_gate(&mut self, event: u64) -> u64 {
         if self.state == 0 {
             return u64::MAX;
         }
@@ -65,10 +61,11 @@ impl Chaos {
         event + 1 + self.next() % (1 << scale)
     }
 
-    /// Recording: the thread has reached its change point; returns the next one.
-    pub fn at_change_point(&mut self, event: u64) -> u64 {
-        self.pause();
-        self.next_gate(event)
+    /// Recording: the thread has reached a change point.
+    pub fn pause_here(&mut self) {
+        if self.state != 0 {
+            self.pause();
+        }
     }
 
     /// Recording: before a synchronisation operation.

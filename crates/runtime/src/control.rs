@@ -3,10 +3,12 @@ use crate::processes;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicI32;
+use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use run_model::Method;
 use runtime_abi::CONTROL_ADDRESS;
 use runtime_abi::CONTROL_BYTES;
 use runtime_abi::CONTROL_FD;
@@ -17,6 +19,7 @@ use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::ThreadSlot;
 use runtime_abi::mode;
 use runtime_abi::scope;
+use runtime_abi::without;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -42,6 +45,26 @@ pub struct Switches {
     stopped: AtomicBool,
     /// There has been a second thread.
     threaded: AtomicBool,
+    /// Recording: one of `Recorder`.
+    recorder: AtomicU8,
+    /// What recorded orders already say is recorded all the same (without O2).
+    repeats: AtomicBool,
+}
+
+/// Recording: how accesses to memory are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Recorder {
+    /// Light: runs, found by who owns what.
+    Runs = 0,
+    /// Light without O1: cells alone, and every flow dependence.
+    Dependences = 1,
+    /// Leap: access vectors of shared program elements.
+    Vectors = 2,
+    /// Stride: values and versions.
+    Versions = 3,
+    /// Oreo: the same, and writes are not synchronised.
+    RelaxedVersions = 4,
 }
 
 pub static SWITCHES: Switches = Switches {
@@ -52,6 +75,8 @@ pub static SWITCHES: Switches = Switches {
     inputs_only: AtomicBool::new(false),
     stopped: AtomicBool::new(false),
     threaded: AtomicBool::new(false),
+    recorder: AtomicU8::new(Recorder::Runs as u8),
+    repeats: AtomicBool::new(false),
 };
 
 /// Read by compiled code at every function's entry: are plain accesses observed?
@@ -104,6 +129,30 @@ pub fn is_threaded() -> bool {
 #[inline]
 pub fn observes_memory() -> bool {
     SWITCHES.memory.load(Relaxed)
+}
+
+#[inline]
+pub fn recorder() -> Recorder {
+    // Relaxed: as the mode.
+    match SWITCHES.recorder.load(Relaxed) {
+        1 => Recorder::Dependences,
+        2 => Recorder::Vectors,
+        3 => Recorder::Versions,
+        4 => Recorder::RelaxedVersions,
+        _ => Recorder::Runs,
+    }
+}
+
+/// Recording: does every access come to the runtime?
+#[inline]
+pub fn sees_every_access() -> bool {
+    recorder() != Recorder::Runs
+}
+
+/// Are orders recorded that other records already imply?
+#[inline]
+pub fn repeats_orders() -> bool {
+    SWITCHES.repeats.load(Relaxed)
 }
 
 #[inline]
@@ -174,7 +223,23 @@ pub fn attach() -> Mode {
     SWITCHES.mode.store(header.mode, Relaxed);
     SWITCHES.sync.store(header.scope >= scope::SYNC, Relaxed);
     SWITCHES.inputs_only.store(header.scope < scope::SYNC, Relaxed);
+    if header.mode == mode::RECORD && header.scope == scope::MEMORY {
+        choose_recorder(header);
+    }
     mode()
+}
+
+fn choose_recorder(header: &ControlHeader) {
+    let recorder = match header.method {
+        method if method == Method::Leap as u32 => Recorder::Vectors,
+        method if method == Method::Stride as u32 => Recorder::Versions,
+        method if method == Method::Oreo as u32 => Recorder::RelaxedVersions,
+        _ if header.without & without::O1 != 0 => Recorder::Dependences,
+        _ => Recorder::Runs,
+    };
+    let has_o2 = header.method == Method::Light as u32 && header.without & without::O2 == 0;
+    SWITCHES.recorder.store(recorder as u8, Relaxed);
+    SWITCHES.repeats.store(!has_o2, Relaxed);
 }
 
 /// System calls come to us from now on.

@@ -21,7 +21,9 @@ use core::arch::asm;
 use core::arch::global_asm;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use log_format::RecordRef;
 use run_model::Access;
+use run_model::Extent;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
@@ -111,6 +113,10 @@ pub struct Local {
     /// Replay: how long to spin at a gate before sleeping.
     pub spins: u32,
     pub chaos: Chaos,
+    /// Recording: the event before which chaos disturbs the thread next.
+    change_point: u64,
+    /// Recording access vectors: the shared program element of the access under way; 0: its code does not say.
+    pub element: u32,
     pub heap: ThreadHeap,
     /// Destructor rounds still to wait for before the thread counts as ended.
     pub exit_rounds: u32,
@@ -180,6 +186,8 @@ impl Local {
                 trace: Trace::new(),
                 spins: replay::SPINS_AT_FIRST,
                 chaos: Chaos::new(index),
+                change_point: u64::MAX,
+                element: 0,
                 heap: ThreadHeap::new(index),
                 exit_rounds: 4,
                 start: None,
@@ -225,7 +233,7 @@ impl Local {
         match control::mode() {
             Mode::Record => {
                 slot.exclusive.store(Owned::first(self.index).word(), Relaxed);
-                slot.gate.store(self.chaos.first_gate(), Relaxed);
+                self.next_change_point();
             }
             Mode::Replay => {
                 slot.exclusive.store(0, Relaxed);
@@ -234,6 +242,32 @@ impl Local {
                 self.recorded_inputs.open(self.index);
             }
             Mode::Off => {}
+        }
+    }
+
+    /// Recording: when chaos disturbs the thread next.
+    pub fn next_change_point(&mut self) {
+        self.change_point = self.chaos.next_gate(self.event());
+        // If every access is to come to the runtime, every check of compiled code has to fail.
+        let gate = if control::sees_every_access() {
+            0
+        } else {
+            self.change_point
+        };
+        self.slot.gate.store(gate, Relaxed);
+    }
+
+    /// Recording: handlers of signals that have come run here; and is it time for a pause?
+    #[inline]
+    pub fn at_change_point(&mut self) {
+        if self.event() < self.slot.gate.load(Relaxed) {
+            return;
+        }
+        self.at_safe_point();
+        // A signal opens the gate, too, and an early pause does no harm; but not one at every access.
+        if self.event() >= self.change_point || !control::sees_every_access() {
+            self.chaos.pause_here();
+            self.next_change_point();
         }
     }
 
@@ -329,6 +363,9 @@ impl Local {
     /// No transitivity over other threads: a "no" costs a record, never the truth.
     #[inline]
     pub fn knows(&self, point: Point) -> bool {
+        if control::repeats_orders() {
+            return false;
+        }
         let known = &self.known[point.thread.0 as usize % self.known.len()];
         known.thread == point.thread && known.count >= point.count
     }
@@ -350,16 +387,40 @@ impl Local {
 
     /// Logs one record for the current event.
     pub fn record(&mut self, kind: Kind, op: Op, access: u8, object: u64, value: i64, sources: &[Point]) {
-        let site = crate::sites::number(self.slot.site.load(Relaxed));
-        let event = self.event();
         assert!(sources.len() <= run_model::MAX_SOURCES);
-        self.log
-            .append(self.slot, event, kind, op, Access(access), object, site, value, sources);
+        let record = RecordRef {
+            event: self.event(),
+            kind,
+            op,
+            access: Access(access),
+            object,
+            site: crate::sites::number(self.slot.site.load(Relaxed)),
+            value,
+            sources,
+            version: 0,
+        };
+        self.log.append(self.slot, &record);
         // The order of two runs binds only where there is a flow dependence; all other records bind as they stand.
         if kind != Kind::Run || Access(access).flows() {
             for point in sources {
                 self.learn(*point);
             }
         }
+    }
+
+    /// Logs an access of the current event with its value and version.
+    pub fn record_access(&mut self, kind: Kind, object: u64, extent: Extent, value: u64, version: u64) {
+        let record = RecordRef {
+            event: self.event(),
+            kind,
+            op: Op::None,
+            access: extent.pack(),
+            object,
+            site: crate::sites::number(self.slot.site.load(Relaxed)),
+            value: extent.signed(value),
+            sources: &[],
+            version,
+        };
+        self.log.append(self.slot, &record);
     }
 }

@@ -11,11 +11,6 @@ use log_format::MAX_RECORD_BYTES;
 use log_format::RecordRef;
 use log_format::RollingHash;
 use log_format::Tail;
-use run_model::Access;
-use run_model::Kind;
-use run_model::Op;
-use run_model::Point;
-use run_model::SiteId;
 use run_model::ThreadIndex;
 use runtime_abi::RUNTIME_REGION;
 use runtime_abi::ThreadSlot;
@@ -66,38 +61,16 @@ impl LogWriter {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of a record, once")]
-    pub fn append(
-        &mut self,
-        slot: &ThreadSlot,
-        event: u64,
-        kind: Kind,
-        op: Op,
-        access: Access,
-        object: u64,
-        site: SiteId,
-        value: i64,
-        sources: &[Point],
-    ) {
+    pub fn append(&mut self, slot: &ThreadSlot, record: &RecordRef<'_>) {
         let Some(place) = self.room() else {
             if slot.lost.load(Relaxed) == 0 {
-                slot.lost.store(event + 1, Relaxed);
+                slot.lost.store(record.event + 1, Relaxed);
             }
             return;
         };
-        let record = RecordRef {
-            event,
-            kind,
-            op,
-            access,
-            object,
-            site,
-            value,
-            sources,
-        };
         // SAFETY: room for MAX_RECORD_BYTES, which only this thread touches.
         let place = unsafe { &mut *place.cast::<[u8; MAX_RECORD_BYTES]>() };
-        let bytes = self.encoder.encode(&record, place);
+        let bytes = self.encoder.encode(record, place);
         self.hash.update(&place[..bytes]);
         self.file.advance(bytes);
         slot.records.store(slot.records.load(Relaxed) + 1, Relaxed);

@@ -316,8 +316,8 @@ impl Local {
 
     fn compare(&self, gate: &GateEntry, doing: Doing) {
         let same = match doing.kind {
-            // Whether a plain access needs a record was up to the recording.
-            Kind::Run => gate.kind == Kind::Run as u8,
+            // Whether a plain access needs a record, and which, was up to the recording.
+            Kind::Run => gate.kind == Kind::Run as u8 || gate.kind >= Kind::Vector as u8,
             kind => {
                 gate.kind == kind as u8
                     && gate.op == doing.op as u8

@@ -41,6 +41,27 @@ pub fn number(address: u64) -> SiteId {
     SiteId(0)
 }
 
+/// The shared program element that a site's code accesses; 0 if it does not say.
+///
+/// # Safety
+/// `site` is a record of a site table.
+#[inline]
+pub unsafe fn element(site: *const u8) -> u32 {
+    // SAFETY: the caller's promise; records are aligned to 16 bytes.
+    unsafe { site.add(runtime_abi::SITE_ELEMENT_OFFSET).cast::<u32>().read() }
+}
+
+/// The element of what is allocated at the site with this address, if it is one where something is allocated.
+pub fn allocation_element(address: u64) -> Option<u32> {
+    if number(address) == SiteId(0) {
+        return None;
+    }
+    let site = address as *const u8;
+    // SAFETY: within the site table of an object; sites are only stored by its own code.
+    let (kind, element) = unsafe { (site.add(runtime_abi::SITE_KIND_OFFSET).read(), element(site)) };
+    (kind == runtime_abi::SITE_KIND_ALLOCATION && element != 0).then_some(element)
+}
+
 /// Called by each instrumented object's constructor; the loader runs constructors one at a time.
 ///
 /// # Safety

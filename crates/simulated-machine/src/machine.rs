@@ -10,6 +10,7 @@ use crate::recorder::Tuning;
 use log_format::decode_prefix;
 use log_format::encode_log;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Op;
 use run_model::Point;
 use run_model::ThreadIndex;
@@ -60,6 +61,7 @@ impl Recording {
             }
         };
         Logs {
+            method: Method::Light,
             threads: self.files.iter().enumerate().map(decode).collect(),
         }
     }

@@ -3,6 +3,7 @@ use constraint_solver::Hints;
 use constraint_solver::Layer;
 use constraint_solver::solve;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Record;
 use run_model::ThreadIndex;
 use run_model::ThreadLog;
@@ -37,6 +38,7 @@ fn load(name: &str) -> Logs {
         torn: false,
     };
     Logs {
+        method: Method::Light,
         threads: all.into_iter().zip(counts).map(log).collect(),
     }
 }

@@ -2,6 +2,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use run_model::Access;
+use run_model::Extent;
 use run_model::Gate;
 use run_model::Kind;
 use run_model::MAX_SOURCES;
@@ -40,10 +41,10 @@ pub fn record() -> impl Strategy<Value = Record> {
         site,
         any::<bool>(),
         any::<i64>(),
-        sources,
+        (number(), sources),
     )
         .prop_map(
-            |(kind, op, access, event, object, site, any_value, value, sources)| Record {
+            |(kind, op, access, event, object, site, any_value, value, (version, sources))| Record {
                 event,
                 kind,
                 op: if kind == Kind::Sync {
@@ -51,13 +52,30 @@ pub fn record() -> impl Strategy<Value = Record> {
                 } else {
                     Op::None
                 },
-                access: if kind == Kind::Run { Access(access) } else { Access(0) },
+                access: match kind {
+                    Kind::Run => Access(access),
+                    Kind::Read | Kind::Write => extent(access, object).pack(),
+                    _ => Access(0),
+                },
                 object,
                 site: SiteId(site),
                 value: if any_value { value } else { value % 100 },
-                sources: sources.into(),
+                version: if kind.is_versioned() { version } else { 0 },
+                sources: if kind.is_versioned() {
+                    Points::NONE
+                } else {
+                    sources.into()
+                },
             },
         )
+}
+
+/// One of those that there are at this address.
+fn extent(choice: u8, object: u64) -> Extent {
+    Extent {
+        bytes: 1 + choice % (8 - (object % 8) as u8),
+        unknown: choice >= 8,
+    }
 }
 
 /// Records in the order of their events.
@@ -91,6 +109,7 @@ pub fn schedule() -> impl Strategy<Value = Schedule> {
 fn gate_of(thread: usize, mut record: Record, waits: Vec<(u32, u64)>, events: &[u64]) -> Gate {
     record.event = record.event.min(events[thread]);
     record.sources = Points::NONE;
+    record.version = 0;
     let waits = waits.into_iter().map(|(other, count)| {
         let other = other as usize % events.len();
         Point {

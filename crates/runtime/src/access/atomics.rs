@@ -1,8 +1,9 @@
 //! Atomic operations: always on contended cells, at scope `sync` and above. All are executed sequentially consistent.
 use crate::access::cell;
 use crate::access::cell::Reach;
-use crate::access::plain::at_site;
-use crate::access::plain::check;
+use crate::access::plain::at_access;
+use crate::access::seen::Moved;
+use crate::access::seen::Seen;
 use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
@@ -18,19 +19,22 @@ use runtime_abi::CHUNK_BYTES;
 impl Local {
     /// One atomic operation as one event.
     #[inline]
-    fn perform_atomic<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
+    fn perform_atomic<R, A: FnOnce() -> R, S: FnOnce(&R) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
         reach: Reach,
         mut access: A,
-        mut check: C,
+        mut seen: S,
     ) -> R {
         if control::mode() == Mode::Replay {
-            return self.perform_again(address, bytes, reach, Atomic::Yes, access, check);
+            return self.perform_again(address, bytes, reach, Atomic::Yes, access, seen);
         }
         self.at_change_point();
         self.chaos.at_sync();
+        if control::sees_every_access() {
+            return self.perform_otherwise(address, bytes, reach, Atomic::Yes, access, seen);
+        }
         if reach.writes() {
             self.before_release();
         }
@@ -39,8 +43,8 @@ impl Local {
             let cell = address & !(CELL_BYTES - 1);
             if address + bytes - cell <= CELL_BYTES {
                 let word = cell::cell_word(cell);
-                let seen = cell::lock(word);
-                return self.perform_in_cell(cell, word, seen, reach.flags(bytes), reach, access, check);
+                let locked = cell::lock(word);
+                return self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, access, seen);
             }
             let held = self.lock_cells(address, bytes, |_| true);
             let result = access();
@@ -52,9 +56,9 @@ impl Local {
             if (address + bytes - 1) / CHUNK_BYTES != address / CHUNK_BYTES {
                 self.split_chunk(address + bytes - 1);
             }
-            match self.perform_in_split_chunk(address, bytes, reach, access, check) {
+            match self.perform_in_split_chunk(address, bytes, reach, access, seen) {
                 Ok(result) => return result,
-                Err(again) => (access, check) = again,
+                Err(again) => (access, seen) = again,
             }
         }
     }
@@ -111,8 +115,11 @@ macro_rules! atomics {
             // SAFETY: the program's own operation.
             let load = || unsafe { (*place).load(SeqCst) };
             let Some(local) = observed() else { return load() };
-            at_site(local, site);
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, |v| check(*v as u64))
+            // SAFETY: compiled code passes a record of its site table.
+            unsafe { at_access(local, site) };
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, |value| {
+                Seen::read(Moved::Number(*value as u64))
+            })
         }
 
         /// # Safety
@@ -122,8 +129,11 @@ macro_rules! atomics {
             // SAFETY: the program's own operation.
             let store = || unsafe { (*place).store(value, SeqCst) };
             let Some(local) = observed() else { return store() };
-            at_site(local, site);
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Writes, store, |_| 0)
+            // SAFETY: as above.
+            unsafe { at_access(local, site) };
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Writes, store, |_| {
+                Seen::written(Moved::Number(value as u64))
+            })
         }
 
         /// # Safety
@@ -138,8 +148,11 @@ macro_rules! atomics {
                     .unwrap_or(0)
             };
             let Some(local) = observed() else { return rmw() };
-            at_site(local, site);
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, rmw, |v| check(*v as u64))
+            // SAFETY: as above.
+            unsafe { at_access(local, site) };
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, rmw, |old| {
+                Seen::updated(*old as u64, combine(operation, bits, *old as u64, operand as u64))
+            })
         }
 
         /// # Safety
@@ -149,8 +162,11 @@ macro_rules! atomics {
             // SAFETY: the program's own operation.
             let cas = || unsafe { (*place).compare_exchange(expected, desired, SeqCst, SeqCst).unwrap_or_else(|old| old) };
             let Some(local) = observed() else { return cas() };
-            at_site(local, site);
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, cas, |v| check(*v as u64))
+            // SAFETY: as above.
+            unsafe { at_access(local, site) };
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, cas, |old| {
+                Seen::updated(*old as u64, if *old == expected { desired } else { *old } as u64)
+            })
         }
     )*};
 }
@@ -178,10 +194,6 @@ unsafe fn cas16(place: *mut u128, expected: u128, desired: u128) -> u128 {
     (high as u128) << 64 | low as u128
 }
 
-fn condense(value: u128) -> i64 {
-    check(value as u64 ^ (value >> 64) as u64)
-}
-
 /// # Safety
 /// `place` is valid and 16-aligned, `out` is the caller's scratch memory.
 #[unsafe(no_mangle)]
@@ -191,8 +203,11 @@ pub unsafe extern "C" fn __refrain_atomic_load16(place: *mut u128, out: *mut u12
     let value = match observed() {
         None => load(),
         Some(local) => {
-            at_site(local, site);
-            local.perform_atomic(place as u64, 16, Reach::Reads, load, |v| condense(*v))
+            // SAFETY: compiled code passes a record of its site table.
+            unsafe { at_access(local, site) };
+            local.perform_atomic(place as u64, 16, Reach::Reads, load, |value| {
+                Seen::read(Moved::Wide(*value))
+            })
         }
     };
     // SAFETY: `out` is the caller's scratch memory.
@@ -217,8 +232,11 @@ pub unsafe extern "C" fn __refrain_atomic_store16(place: *mut u128, value: *cons
         }
     };
     let Some(local) = observed() else { return store() };
-    at_site(local, site);
-    local.perform_atomic(place as u64, 16, Reach::Writes, store, |_| 0)
+    // SAFETY: compiled code passes a record of its site table.
+    unsafe { at_access(local, site) };
+    local.perform_atomic(place as u64, 16, Reach::Writes, store, |_| {
+        Seen::written(Moved::Wide(desired))
+    })
 }
 
 /// Stores the value found in `expected`; 1 if it was the expected one.
@@ -239,8 +257,12 @@ pub unsafe extern "C" fn __refrain_atomic_cas16(
     let found = match observed() {
         None => cas(),
         Some(local) => {
-            at_site(local, site);
-            local.perform_atomic(place as u64, 16, Reach::Both, cas, |v| condense(*v))
+            // SAFETY: compiled code passes a record of its site table.
+            unsafe { at_access(local, site) };
+            local.perform_atomic(place as u64, 16, Reach::Both, cas, |old| Seen {
+                read: Moved::Wide(*old),
+                written: Moved::Wide(if *old == wanted { desired } else { *old }),
+            })
         }
     };
     // SAFETY: as above.

@@ -213,10 +213,34 @@ pub fn log_run(local: &mut Local, address: u64, seen: u64, flags: u8, value: i64
     }
 }
 
+/// Light without O1: the same for every flow dependence, also on the thread's own last write; one that was read already
+/// is not logged again.
+pub fn log_dependence(local: &mut Local, address: u64, seen: u64, reach: Reach, flags: u8, value: i64) {
+    let is_own = seen & COUNT != 0 && previous(seen, local.index).is_none();
+    if !is_own {
+        log_run(local, address, seen, flags, value);
+    } else if wrote(seen) && reach != Reach::Writes {
+        let own = Point {
+            thread: ThreadIndex(local.index),
+            count: seen & COUNT,
+        };
+        let hidden = if hides(address) { Access::AFTER_HIDDEN } else { 0 };
+        let flags = flags | Access::PREVIOUS_WROTE | hidden;
+        local.record(Kind::Run, Op::None, flags, address, value, &[own]);
+    }
+}
+
 /// Names `local`'s current event as the last use and gives the lock bit back.
 #[inline]
 pub fn unlock(word: &AtomicU64, seen: u64, local: &Local, writes: bool) {
     unlock_at(word, seen, local.point_after(), writes);
+}
+
+/// Names `point` as the last use, whatever was before, and gives the lock bit back.
+#[inline]
+pub fn unlock_after(word: &AtomicU64, point: Point, writes: bool) {
+    // Release: as below.
+    word.store(pack(point, writes), Release);
 }
 
 /// Names `point` as the last use and gives the lock bit back.

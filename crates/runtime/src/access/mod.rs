@@ -2,12 +2,16 @@
 mod atomics;
 pub mod cell;
 pub mod chunk;
+mod dependences;
 pub mod generations;
 pub mod loops;
 pub mod moves;
 mod plain;
 mod ranges;
+mod seen;
 mod strings;
+mod vectors;
+mod versions;
 mod word_scan;
 
 pub use atomics::__refrain_atomic_cas4;

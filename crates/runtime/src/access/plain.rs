@@ -5,8 +5,11 @@ use crate::access::chunk;
 use crate::access::chunk::Intent;
 use crate::access::chunk::Right;
 use crate::access::moves;
+use crate::access::seen::Moved;
+use crate::access::seen::Seen;
 use crate::control;
 use crate::control::Mode;
+use crate::control::Recorder;
 use crate::local::Local;
 use crate::replay::PLAIN;
 use crate::trace;
@@ -14,29 +17,34 @@ use crate::trace::Atomic;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Access;
+use run_model::Extent;
 use run_model::Kind;
 use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
 use runtime_abi::divergence;
+use runtime_abi::schedule_file::GateEntry;
 
 /// Locks that one access can hold: 64 cells are 512 bytes, more than any single access covers.
 pub const CELLS_MAX: usize = 72;
 
 impl Local {
-    /// Does `access` to `[address, address + bytes)` as one event. `check` condenses the value read, 0 for none.
+    /// Does `access` to `[address, address + bytes)` as one event. `seen` says which values it moved.
     #[inline(always)]
-    pub fn perform<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
+    pub fn perform<R, A: FnOnce() -> R, S: FnOnce(&R) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
         reach: Reach,
         mut access: A,
-        mut check: C,
+        mut seen: S,
     ) -> R {
         if control::mode() == Mode::Replay {
-            return self.perform_again(address, bytes, reach, Atomic::No, access, check);
+            return self.perform_again(address, bytes, reach, Atomic::No, access, seen);
         }
         self.at_change_point();
+        if control::sees_every_access() {
+            return self.perform_otherwise(address, bytes, reach, Atomic::No, access, seen);
+        }
         let intent = if reach.writes() { Intent::Write } else { Intent::Read };
         let (first, last) = (address / CHUNK_BYTES, (address + bytes.max(1) - 1) / CHUNK_BYTES);
         loop {
@@ -64,9 +72,9 @@ impl Local {
                         continue;
                     }
                 }
-                match self.perform_in_split_chunk(address, bytes, reach, access, check) {
+                match self.perform_in_split_chunk(address, bytes, reach, access, seen) {
                     Ok(result) => return result,
-                    Err(again) => (access, check) = again,
+                    Err(again) => (access, seen) = again,
                 }
                 continue;
             }
@@ -77,34 +85,55 @@ impl Local {
         }
     }
 
+    /// The access, as methods other than light record it, or light without a part of it.
+    pub fn perform_otherwise<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        atomic: Atomic,
+        access: impl FnOnce() -> R,
+        seen: impl FnOnce(&R) -> Seen,
+    ) -> R {
+        match control::recorder() {
+            Recorder::Runs | Recorder::Dependences => {
+                self.perform_with_dependences(address, bytes, reach, access, seen)
+            }
+            Recorder::Vectors => self.perform_in_vectors(address, bytes, access),
+            Recorder::Versions | Recorder::RelaxedVersions => {
+                self.perform_versioned(address, bytes, reach, atomic, access, seen)
+            }
+        }
+    }
+
     /// The access, in a chunk that is split; gives it back undone if the chunk is not split any more.
     #[inline(always)]
-    pub fn perform_in_split_chunk<R, A: FnOnce() -> R, C: FnOnce(&R) -> i64>(
+    pub fn perform_in_split_chunk<R, A: FnOnce() -> R, S: FnOnce(&R) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
         reach: Reach,
         access: A,
-        check: C,
-    ) -> Result<R, (A, C)> {
+        seen: S,
+    ) -> Result<R, (A, S)> {
         let cell = address & !(CELL_BYTES - 1);
         if address + bytes - cell > CELL_BYTES {
             let held = self.lock_cells(address, bytes, |_| true);
             if !chunk::is_split(address) || !chunk::is_split(address + bytes - 1) {
                 held.unlock_unused();
-                return Err((access, check));
+                return Err((access, seen));
             }
             let result = access();
             self.finish_cells(&held, reach, 0);
             return Ok(result);
         }
         let word = cell::cell_word(cell);
-        let seen = cell::lock(word);
+        let locked = cell::lock(word);
         if !chunk::is_split(address) {
-            cell::unlock_unused(word, seen);
-            return Err((access, check));
+            cell::unlock_unused(word, locked);
+            return Err((access, seen));
         }
-        Ok(self.perform_in_cell(cell, word, seen, reach.flags(bytes), reach, access, check))
+        Ok(self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, access, seen))
     }
 
     /// The access, with the lock bit of its only cell held. Gives the bit back.
@@ -114,18 +143,22 @@ impl Local {
         &mut self,
         cell: u64,
         word: &AtomicU64,
-        seen: u64,
+        locked: u64,
         flags: u8,
         reach: Reach,
         access: impl FnOnce() -> R,
-        check: impl FnOnce(&R) -> i64,
+        seen: impl FnOnce(&R) -> Seen,
     ) -> R {
         let result = access();
-        if cell::previous(seen, self.index).is_some() {
-            let value = if reach == Reach::Writes { 0 } else { check(&result) };
-            cell::log_run(self, cell, seen, flags, value);
+        if cell::previous(locked, self.index).is_some() {
+            let value = if reach == Reach::Writes {
+                0
+            } else {
+                seen(&result).check()
+            };
+            cell::log_run(self, cell, locked, flags, value);
         }
-        cell::unlock(word, seen, self, reach.writes());
+        cell::unlock(word, locked, self, reach.writes());
         self.complete();
         result
     }
@@ -139,7 +172,7 @@ impl Local {
         reach: Reach,
         atomic: Atomic,
         access: impl FnOnce() -> R,
-        check: impl FnOnce(&R) -> i64,
+        seen: impl FnOnce(&R) -> Seen,
     ) -> R {
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
             self.at_safe_point();
@@ -152,27 +185,30 @@ impl Local {
         } else {
             access()
         };
-        if let Some(gate) = gate
-            && gate.kind == Kind::Run as u8
-            && Access(gate.access).reads()
-            && gate.value != 0
-        {
-            let found = check(&result);
-            if found != 0 && found != gate.value {
-                self.diverge(divergence::VALUE, PLAIN, 0, gate.value as u64, found as u64);
-            }
+        if let Some(gate) = gate {
+            self.compare_value(gate, address, seen(&result));
         }
         self.complete();
         result
     }
 
-    /// Recording with chaos: is it time for a pause?
-    #[inline]
-    pub fn at_change_point(&mut self) {
-        if self.event() >= self.slot.gate.load(Relaxed) {
-            self.at_safe_point();
-            let next = self.chaos.at_change_point(self.event());
-            self.slot.gate.store(next, Relaxed);
+    /// Replay: does the access see what the recording says, if that says anything?
+    fn compare_value(&self, gate: &GateEntry, address: u64, seen: Seen) {
+        let found = if gate.kind == Kind::Run as u8 && Access(gate.access).reads() && gate.value != 0 {
+            Some(seen.check()).filter(|found| *found != 0)
+        } else if gate.kind == Kind::Read as u8 {
+            let extent = Extent::unpack(Access(gate.access), gate.object).filter(|extent| !extent.unknown);
+            extent.and_then(|extent| {
+                let value = seen
+                    .read
+                    .piece(gate.object.wrapping_sub(address), u64::from(extent.bytes));
+                value.map(|value| extent.signed(value))
+            })
+        } else {
+            None
+        };
+        if let Some(found) = found.filter(|found| *found != gate.value) {
+            self.diverge(divergence::VALUE, PLAIN, 0, gate.value as u64, found as u64);
         }
     }
 
@@ -212,10 +248,7 @@ impl Local {
 
     /// Records and gives back what `lock_cells` took, and completes the event.
     pub fn finish_cells(&mut self, held: &HeldCells, reach: Reach, value: i64) {
-        for (i, seen) in held.locked() {
-            let covered = held.end.min(held.cell(i) + CELL_BYTES) - held.address.max(held.cell(i));
-            cell::log_run(self, held.cell(i), seen, reach.flags(covered), value);
-        }
+        held.each_locked(|cell, covered, seen| cell::log_run(self, cell, seen, reach.flags(covered), value));
         for (i, seen) in held.locked() {
             cell::unlock(cell::cell_word(held.cell(i)), seen, self, reach.writes());
         }
@@ -243,6 +276,14 @@ impl HeldCells {
             .filter_map(|(i, seen)| seen.map(|seen| (i, seen)))
     }
 
+    /// Calls `each` with every locked cell, how many of its bytes the access covers, and its word as it was.
+    pub fn each_locked(&self, mut each: impl FnMut(u64, u64, u64)) {
+        for (i, seen) in self.locked() {
+            let cell = self.cell(i);
+            each(cell, self.end.min(cell + CELL_BYTES) - self.address.max(cell), seen);
+        }
+    }
+
     /// Are exactly the right cells locked?
     fn is_valid(&self, contended: impl Fn(u64) -> bool) -> bool {
         (0..self.count).all(|i| self.words[i].is_some() == contended(self.cell(i)))
@@ -255,15 +296,21 @@ impl HeldCells {
     }
 }
 
-/// A value condensed to 1..=64: enough to notice another one, small enough for one byte in the log.
-pub fn check(value: u64) -> i64 {
-    1 + (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as i64
-}
-
 /// Remembers where in the source the thread is. Sites are compared by address, so this is all.
 #[inline]
 pub fn at_site(local: &Local, site: *const u8) {
     local.slot.site.store(site as u64, Relaxed);
+}
+
+/// The same, before an access to what the site says.
+///
+/// # Safety
+/// `site` is a record of a site table.
+#[inline]
+pub unsafe fn at_access(local: &mut Local, site: *const u8) {
+    at_site(local, site);
+    // SAFETY: the caller's promise.
+    unsafe { local.at_element(site) };
 }
 
 macro_rules! accesses {
@@ -275,8 +322,11 @@ macro_rules! accesses {
             // SAFETY: the program's own access, in the program's own place.
             let load = || unsafe { place.read_unaligned() };
             let Some(local) = Local::current() else { return load() };
-            at_site(local, site);
-            local.perform(place as u64, size_of::<$type>() as u64, Reach::Reads, load, |v| check(*v as u64))
+            // SAFETY: compiled code passes a record of its site table.
+            unsafe { at_access(local, site) };
+            local.perform(place as u64, size_of::<$type>() as u64, Reach::Reads, load, |value| {
+                Seen::read(Moved::Number(*value as u64))
+            })
         }
 
         /// # Safety
@@ -286,8 +336,11 @@ macro_rules! accesses {
             // SAFETY: the program's own access, in the program's own place.
             let store = || unsafe { place.write_unaligned(value) };
             let Some(local) = Local::current() else { return store() };
-            at_site(local, site);
-            local.perform(place as u64, size_of::<$type>() as u64, Reach::Writes, store, |_| 0)
+            // SAFETY: as above.
+            unsafe { at_access(local, site) };
+            local.perform(place as u64, size_of::<$type>() as u64, Reach::Writes, store, |_| {
+                Seen::written(Moved::Number(value as u64))
+            })
         }
     )*};
 }
@@ -308,8 +361,11 @@ pub unsafe extern "C" fn __refrain_load_n(place: *const u8, bytes: usize, out: *
     // SAFETY: the program's own access; `out` is the caller's scratch memory.
     let load = || unsafe { core::ptr::copy_nonoverlapping(place, out, bytes) };
     let Some(local) = Local::current() else { return load() };
-    at_site(local, site);
-    local.perform(place as u64, bytes as u64, Reach::Reads, load, |_| 0)
+    // SAFETY: compiled code passes a record of its site table.
+    unsafe { at_access(local, site) };
+    local.perform(place as u64, bytes as u64, Reach::Reads, load, |_| {
+        Seen::read(Moved::At(out))
+    })
 }
 
 /// Stores any number of bytes from a private buffer.
@@ -321,6 +377,9 @@ pub unsafe extern "C" fn __refrain_store_n(place: *mut u8, bytes: usize, value: 
     // SAFETY: the program's own access; `value` is the caller's scratch memory.
     let store = || unsafe { core::ptr::copy_nonoverlapping(value, place, bytes) };
     let Some(local) = Local::current() else { return store() };
-    at_site(local, site);
-    local.perform(place as u64, bytes as u64, Reach::Writes, store, |_| 0)
+    // SAFETY: compiled code passes a record of its site table.
+    unsafe { at_access(local, site) };
+    local.perform(place as u64, bytes as u64, Reach::Writes, store, |_| {
+        Seen::written(Moved::At(value))
+    })
 }

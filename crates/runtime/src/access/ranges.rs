@@ -6,6 +6,8 @@ use crate::access::cell::Reach;
 use crate::access::chunk;
 use crate::access::chunk::Intent;
 use crate::access::plain::at_site;
+use crate::access::seen::Moved;
+use crate::access::seen::Seen;
 use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
@@ -80,15 +82,17 @@ impl Local {
         }
         let mut copy_piece = |(offset, piece): (u64, u64)| {
             let mut buffer = [0u8; CHUNK_BYTES as usize];
+            let copy = buffer.as_mut_ptr();
             // SAFETY: within the ranges of the call; a piece is at most a chunk.
-            let load = || unsafe {
-                core::ptr::copy_nonoverlapping(from.add(offset as usize), buffer.as_mut_ptr(), piece as usize)
-            };
-            self.perform(source + offset, piece, Reach::Reads, load, |_| 0);
+            let load = || unsafe { core::ptr::copy_nonoverlapping(from.add(offset as usize), copy, piece as usize) };
+            self.perform(source + offset, piece, Reach::Reads, load, |_| {
+                Seen::read(Moved::At(copy))
+            });
             // SAFETY: as above.
-            let store =
-                || unsafe { core::ptr::copy_nonoverlapping(buffer.as_ptr(), to.add(offset as usize), piece as usize) };
-            self.perform(target + offset, piece, Reach::Writes, store, |_| 0);
+            let store = || unsafe { core::ptr::copy_nonoverlapping(copy, to.add(offset as usize), piece as usize) };
+            self.perform(target + offset, piece, Reach::Writes, store, |_| {
+                Seen::written(Moved::At(copy))
+            });
         };
         if target > source && target < source + length {
             // Overlapping upwards: from the end. The pieces, last first, without a list of them.
@@ -122,7 +126,8 @@ impl Local {
         for (offset, piece) in pieces(target, target, length) {
             // SAFETY: within the range of the call.
             let store = || unsafe { core::ptr::write_bytes(to.add(offset as usize), byte, piece as usize) };
-            self.perform(target + offset, piece, Reach::Writes, store, |_| 0);
+            let seen = |_: &()| Seen::written(Moved::Repeated(byte));
+            self.perform(target + offset, piece, Reach::Writes, store, seen);
         }
     }
 
@@ -142,7 +147,10 @@ impl Local {
             // SAFETY: within the range of the call.
             let store =
                 || unsafe { core::ptr::copy(from.add(offset as usize), to.add(offset as usize), piece as usize) };
-            self.perform(target + offset, piece, Reach::Writes, store, |_| 0);
+            // SAFETY: within the range of the call.
+            let copy = unsafe { from.add(offset as usize) };
+            let seen = |_: &()| Seen::written(Moved::At(copy));
+            self.perform(target + offset, piece, Reach::Writes, store, seen);
         }
     }
 
@@ -156,7 +164,7 @@ impl Local {
         for (offset, piece) in pieces(start, start, bytes) {
             // Not looked at: the kernel may refuse what we would crash on.
             self.trace.values = false;
-            self.perform(start + offset, piece, reach, || (), |_| 0);
+            self.perform(start + offset, piece, reach, || (), |_| Seen::UNKNOWN);
             self.trace.values = true;
         }
     }

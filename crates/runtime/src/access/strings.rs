@@ -1,6 +1,8 @@
 //! String functions of libc, as instrumented code calls them: every byte they look at is read under the protocol.
 use crate::access::cell::Reach;
 use crate::access::ranges::to_chunk_end;
+use crate::access::seen::Moved;
+use crate::access::seen::Seen;
 use crate::local::Local;
 use core::ffi::c_char;
 use core::ffi::c_int;
@@ -32,11 +34,13 @@ impl Bytes {
     unsafe fn next(&mut self) -> u8 {
         if self.at == self.filled {
             let bytes = to_chunk_end(self.next) as usize;
-            let (from, buffer) = (self.next as *const u8, &mut self.buffer);
+            let (from, copy) = (self.next as *const u8, self.buffer.as_mut_ptr());
             // SAFETY: the first byte may be read, hence all bytes of its page.
-            let mut load = || unsafe { core::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), bytes) };
+            let load = || unsafe { core::ptr::copy_nonoverlapping(from, copy, bytes) };
             match Local::current() {
-                Some(local) => local.perform(from as u64, bytes as u64, Reach::Reads, load, |_| 0),
+                Some(local) => local.perform(from as u64, bytes as u64, Reach::Reads, load, |_| {
+                    Seen::read(Moved::At(copy))
+                }),
                 None => load(),
             }
             self.next += bytes as u64;

@@ -275,8 +275,7 @@ impl Local {
             self.run_handler(signal, info);
         }
         self.cancel_here();
-        let next = self.chaos.first_gate();
-        self.slot.gate.store(next, Relaxed);
+        self.next_change_point();
     }
 
     /// Replay: was this thread cancelled at the coming event, by a request of somebody else?

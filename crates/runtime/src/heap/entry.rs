@@ -45,6 +45,7 @@ fn allocate(local: &mut Local, bytes: u64) -> u64 {
     let block = local.allocate(bytes);
     if block != 0 {
         local.trace_block(what::ALLOCATE, block, bytes);
+        local.give_element(block, bytes);
     }
     block
 }

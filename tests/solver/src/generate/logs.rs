@@ -10,6 +10,7 @@ use run_model::Access;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::MAX_SOURCES;
+use run_model::Method;
 use run_model::Op;
 use run_model::Point;
 use run_model::Record;
@@ -115,6 +116,7 @@ pub fn generate_logs(shape: LogShape, seed: u64) -> Logs {
     }
     machine.end();
     Logs {
+        method: Method::Light,
         threads: machine.threads.into_iter().map(|thread| thread.log).collect(),
     }
 }

@@ -1,0 +1,154 @@
+//! Methods stride (Zhou, Xiao, Zhang: ICSE 2012) and oreo: a cell has a version, which each write raises; a write logs its
+//! value and the version it made, a read what it saw and the newest version it may have seen.
+//!
+//! Stride: writes of a cell are done under its lock bit, so their versions are their order. A read takes no lock: it
+//! loads the value, then the version. A writer stores the version before the value, so who sees the value sees its
+//! version, or a newer one. The lock bit is given back with a locked instruction: no later read of the writer passes its
+//! write, and the run is sequentially consistent.
+//!
+//! Oreo: writes take no lock. Two may get the same version, and an old version may be stored over a newer one; which
+//! write a read saw is then a matter of values, and of the solver. Nothing keeps a read from passing the thread's own
+//! earlier write, as x86 does, so there are runs that no order of events explains.
+//!
+//! Atomic updates take the lock bit in both: they are synchronisation.
+use crate::access::cell;
+use crate::access::cell::Reach;
+use crate::access::cell::cell_word;
+use crate::access::plain::CELLS_MAX;
+use crate::access::seen::Moved;
+use crate::access::seen::Seen;
+use crate::control;
+use crate::control::Recorder;
+use crate::local::Local;
+use crate::trace::Atomic;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::compiler_fence;
+use run_model::Extent;
+use run_model::Kind;
+use runtime_abi::CELL_BYTES;
+
+/// The part of an access that lies in one cell.
+#[derive(Clone, Copy)]
+struct Part {
+    address: u64,
+    /// From the beginning of the access.
+    offset: u64,
+    bytes: u64,
+}
+
+fn parts(address: u64, bytes: u64) -> impl Iterator<Item = Part> {
+    let first = address & !(CELL_BYTES - 1);
+    (first..address + bytes).step_by(CELL_BYTES as usize).map(move |cell| {
+        let start = cell.max(address);
+        Part {
+            address: start,
+            offset: start - address,
+            bytes: (cell + CELL_BYTES).min(address + bytes) - start,
+        }
+    })
+}
+
+impl Local {
+    /// The access as one event, with its values and versions.
+    pub fn perform_versioned<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        atomic: Atomic,
+        access: impl FnOnce() -> R,
+        seen: impl FnOnce(&R) -> Seen,
+    ) -> R {
+        let is_locked = control::recorder() == Recorder::Versions || atomic == Atomic::Yes;
+        match reach {
+            Reach::Reads => self.read_versioned(address, bytes, access, seen),
+            _ if is_locked => self.write_locked(address, bytes, reach, access, seen),
+            _ => self.write_relaxed(address, bytes, access, seen),
+        }
+    }
+
+    fn read_versioned<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        access: impl FnOnce() -> R,
+        seen: impl FnOnce(&R) -> Seen,
+    ) -> R {
+        let result = access();
+        compiler_fence(SeqCst);
+        let read = seen(&result).read;
+        for part in parts(address, bytes) {
+            // Acquire: not before the value; x86 keeps loads in order.
+            let version = cell_word(part.address).load(Acquire) & !cell::LOCKED;
+            self.log_part(Kind::Read, part, read, version);
+        }
+        self.complete();
+        result
+    }
+
+    fn write_locked<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        access: impl FnOnce() -> R,
+        seen: impl FnOnce(&R) -> Seen,
+    ) -> R {
+        let mut versions = [0; CELLS_MAX];
+        for (part, version) in parts(address, bytes).zip(&mut versions) {
+            let word = cell_word(part.address);
+            *version = cell::lock(word);
+            // Release: before the value. Who sees that, sees this.
+            word.store((*version + 1) | cell::LOCKED, Release);
+        }
+        let result = access();
+        let Seen { read, written } = seen(&result);
+        for (part, version) in parts(address, bytes).zip(versions) {
+            if reach == Reach::Both {
+                self.log_part(Kind::Read, part, read, version);
+            }
+            self.log_part(Kind::Write, part, written, version + 1);
+        }
+        for (part, version) in parts(address, bytes).zip(versions) {
+            // SeqCst, as a locked instruction: see above.
+            cell_word(part.address).swap(version + 1, SeqCst);
+        }
+        self.complete();
+        result
+    }
+
+    fn write_relaxed<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        access: impl FnOnce() -> R,
+        seen: impl FnOnce(&R) -> Seen,
+    ) -> R {
+        let mut versions = [0; CELLS_MAX];
+        for (part, version) in parts(address, bytes).zip(&mut versions) {
+            let word = cell_word(part.address);
+            // Not one step: that is the point. The lock bit of an atomic update may get lost, and is never copied.
+            *version = (word.load(Relaxed) & !cell::LOCKED) + 1;
+            word.store(*version, Release);
+        }
+        let result = access();
+        let written = seen(&result).written;
+        for (part, version) in parts(address, bytes).zip(versions) {
+            self.log_part(Kind::Write, part, written, version);
+        }
+        self.complete();
+        result
+    }
+
+    fn log_part(&mut self, kind: Kind, part: Part, moved: Moved, version: u64) {
+        let value = moved.piece(part.offset, part.bytes);
+        let extent = Extent {
+            bytes: part.bytes as u8,
+            unknown: value.is_none(),
+        };
+        self.record_access(kind, part.address, extent, value.unwrap_or(0), version);
+    }
+}
