@@ -400,7 +400,7 @@ fn goals(banks: &[Row]) -> Vec<(String, String, Option<bool>)> {
     let dearer: Vec<String> = pairs
         .iter()
         .filter(|(_, oreo, stride)| oreo >= stride)
-        .map(|(row, ..)| format!("{} threads and {} operations", row.threads, row.operations))
+        .map(|(row, ..)| row.name())
         .collect();
     let measured = match (pairs.len(), dearer.is_empty()) {
         (0, _) => "?".to_owned(),
