@@ -50,6 +50,7 @@ pub enum Command {
     Info(InfoArguments),
     Dump(DumpArguments),
     Solve(SolveArguments),
+    Spes(SpesArguments),
     Pack(PackArguments),
     Unpack(UnpackArguments),
     Rm(RemoveArguments),
@@ -277,6 +278,29 @@ pub struct SolveArguments {
     /// Begin if B bytes (K, M, G) are enough; otherwise as much as is available has to be
     #[arg(long, value_name = "B", value_parser = bytes)]
     pub max_memory: Option<u64>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const SPES_EXAMPLES: &str = "\
+A shared program element is what an access means in the source: a global variable, a field of a struct (in all objects of that
+type), what is allocated at one place, a lock. Its id is the same in every run and every object. Shown are all that instrumented
+code names, where they are declared, and how many sites access them. Accesses through a plain pointer (int *p) name none: such
+a site belongs to the element of the memory it meets.
+
+Examples:
+  refrain spes ./bank                      id, kind, name, declaration, number of sites
+  refrain spes ./server ./libstore.so      a program and its library: what has the same name is one element
+  refrain spes ./bank --json | jq '.spes[] | select(.kind == \"lock\")'";
+
+/// List the shared program elements of programs and libraries built with refrain
+#[derive(Debug, Args)]
+#[command(after_help = SPES_EXAMPLES)]
+pub struct SpesArguments {
+    /// Programs, shared libraries or object files
+    #[arg(required = true, value_name = "PROG")]
+    pub objects: Vec<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,

@@ -17,6 +17,7 @@ mod record;
 mod replay;
 mod runs;
 mod solve;
+mod spes;
 
 use arguments::Arguments;
 use arguments::Command;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Info(arguments) => runs::info(&arguments),
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Solve(arguments) => solve::solve(&arguments),
+        Command::Spes(arguments) => spes::list(&arguments),
         Command::Pack(arguments) => pack::pack(&arguments),
         Command::Unpack(arguments) => pack::unpack(&arguments),
         Command::Rm(arguments) => runs::remove(&arguments),

@@ -10,10 +10,13 @@
 //!   behind somebody's cut. The result is the longest prefix that needs nothing that is missing. To go on instead
 //!   without waiting for the missing source would replay reads whose writes never come.
 use crate::epochs::Epochs;
+use crate::versions;
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Point;
 use run_model::ThreadIndex;
+use run_model::ThreadLog;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extents {
@@ -31,7 +34,11 @@ impl Extents {
             events: logs.threads.iter().map(|t| t.events).collect(),
             ..Extents::default()
         };
-        let seen_in_flight = seen_in_flight(logs, epochs);
+        let mut seen_in_flight = seen_in_flight(logs, epochs);
+        if matches!(logs.method, Method::Stride | Method::Oreo) {
+            let by_value = versions::seen_in_flight(logs);
+            seen_in_flight.iter_mut().zip(by_value).for_each(|(seen, more)| *seen |= more);
+        }
         for (thread, log) in logs.threads.iter().enumerate() {
             if log.torn {
                 let last = log.records.last().map_or(0, |record| record.event);
@@ -49,10 +56,23 @@ impl Extents {
         if !is_intact {
             extents.cut(sources(logs, epochs));
         }
-        for (thread, log) in logs.threads.iter().enumerate() {
-            extents.lost += log.events.saturating_sub(extents.events[thread]);
-        }
+        extents.count_lost(logs);
         extents
+    }
+
+    fn count_lost(&mut self, logs: &Logs) {
+        let lost = |(log, events): (&ThreadLog, &u64)| log.events.saturating_sub(*events);
+        self.lost = logs.threads.iter().zip(&self.events).map(lost).sum();
+    }
+
+    /// Cuts threads before these events, and whatever depends on what is cut.
+    pub(crate) fn cut_before(&mut self, logs: &Logs, epochs: &Epochs, cuts: &[(u32, u64)]) {
+        for (thread, event) in cuts {
+            let events = &mut self.events[*thread as usize];
+            *events = (*events).min(*event);
+        }
+        self.cut(sources(logs, epochs));
+        self.count_lost(logs);
     }
 
     /// Threads of which there is no log at all have done nothing that can be replayed.

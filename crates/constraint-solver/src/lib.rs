@@ -12,6 +12,7 @@ mod epochs;
 mod extent;
 mod gates;
 mod lanes;
+mod leap;
 mod light;
 mod nodes;
 mod order;
@@ -19,6 +20,8 @@ pub mod problem;
 mod runs;
 mod saturate;
 mod search;
+mod translation;
+mod versions;
 
 pub use search::Circle;
 pub use search::Layer;
@@ -27,9 +30,11 @@ pub use search::resolve;
 pub use search::resolve_watched;
 
 use run_model::Logs;
+use run_model::Method;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use std::fmt;
+use translation::Translation;
 
 /// May the solver look at the order in which things were recorded?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +105,19 @@ pub struct Stats {
     pub events_lost: u64,
     /// Epochs that somebody saw and nobody created, in logs that claim to be whole; the newest one before was used.
     pub epochs_missing: u64,
+    pub counted: Counted,
+}
+
+/// What methods that count writes add.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Writes that share their cell and version with another.
+    pub version_conflicts: u64,
+    /// Reads of cells whose versions tell what was seen, and reads for which it had to be searched.
+    pub linked_by_versions: u64,
+    pub linked_by_search: u64,
+    /// Reads of what no recorded write wrote: something that is not recorded did.
+    pub reads_unmatched: u64,
 }
 
 /// No schedule explains these logs: torn in a way nobody noticed, or the run was not sequentially consistent.
@@ -134,10 +152,17 @@ pub fn solve(logs: &Logs, hints: Hints) -> Result<Solution, Unsolvable> {
 /// The same, for somebody who wants to know how far it is.
 pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Solution, Unsolvable> {
     watch.at(Step::Translate, 0, 1);
-    let extents = extent::Extents::new(logs, &epochs::Epochs::new(logs));
-    let translation = light::translate(logs, &extents);
+    let epochs = epochs::Epochs::new(logs);
+    let mut extents = extent::Extents::new(logs, &epochs);
+    let (translation, resolved, counted) = match logs.method {
+        Method::Light => resolved(light::translate(logs, &extents), hints, watch)?,
+        Method::Leap => resolved(leap::translate(logs, &extents), hints, watch)?,
+        Method::Stride | Method::Oreo => {
+            versions::cut(logs, &epochs, &mut extents);
+            versions::solve(logs, &extents, hints, watch).map_err(|(circle, events)| unsolvable(&circle, &events))?
+        }
+    };
     let problem = &translation.problem;
-    let resolved = resolve_watched(problem, hints, watch).map_err(|circle| unsolvable(&circle, &translation.events))?;
     watch.at(Step::Reduce, 0, 1);
     let schedule = gates::schedule(logs, &extents, &translation.events, &resolved.edges);
     let gates = || schedule.threads.iter().flat_map(|t| &t.gates);
@@ -161,8 +186,20 @@ pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Sol
         in_flight: extents.in_flight,
         events_lost: extents.lost,
         epochs_missing: translation.epochs_missing,
+        counted,
     };
     Ok(Solution { schedule, stats })
+}
+
+fn resolved(
+    translation: Translation,
+    hints: Hints,
+    watch: &dyn Watch,
+) -> Result<(Translation, Resolved, Counted), Unsolvable> {
+    match resolve_watched(&translation.problem, hints, watch) {
+        Ok(resolved) => Ok((translation, resolved, Counted::default())),
+        Err(circle) => Err(unsolvable(&circle, &translation.events)),
+    }
 }
 
 fn unsolvable(circle: &Circle, events: &[Vec<u64>]) -> Unsolvable {

@@ -3,7 +3,7 @@
 //! A record tells how its run begins, and in its source where the previous one ended. So a cell's records form a chain;
 //! the run that the first record follows has no record of its own.
 use crate::extent::Extents;
-use crate::light::near::partition_point_near;
+use crate::translation::near::partition_point_near;
 use run_model::Access;
 use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;

@@ -25,11 +25,29 @@ constexpr unsigned SlotSite = 40;
 // The site table: a blob per module in one section, concatenated by the linker.
 constexpr const char *SiteSection = "refrain_sites";
 constexpr const char *SiteMagic = "RFRNSITE";
-constexpr uint32_t SiteVersion = 1;
+constexpr uint32_t SiteVersion = 2;
 constexpr uint32_t SiteHeaderBytes = 32;
-constexpr uint32_t SiteRecordBytes = 16;
+constexpr uint32_t SiteRecordBytes = 32;
+constexpr uint32_t SpeRecordBytes = 20;
 
-enum class SiteKind : uint8_t { Other = 0, Load = 1, Store = 2, Atomic = 3, Range = 4, SyncCall = 5, Loop = 6 };
+enum class SiteKind : uint8_t {
+  Other = 0,
+  Load = 1,
+  Store = 2,
+  Atomic = 3,
+  Range = 4,
+  SyncCall = 5,
+  Loop = 6,
+  Allocation = 7
+};
+
+// Shared program elements: 0 means that the instruction alone does not say what it accesses, 1 is memory without a name.
+constexpr uint32_t SpeFirst = 2;
+enum class SpeKind : uint8_t { Other = 0, Global = 1, Field = 2, Array = 3, Lock = 4 };
+
+// What the driver writes into the debug information of a module that is to keep lines only: types are there for the
+// names of shared program elements, and are taken away again.
+constexpr const char *BorrowedTypes = "refrain-lines-only";
 
 // Named metadata that says "this module has been through the pass".
 constexpr const char *ModuleMark = "refrain.instrumented";

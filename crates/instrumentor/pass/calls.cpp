@@ -60,12 +60,6 @@ bool isSync(StringRef Name) {
   return syncFunctions().contains(Name) || any_of(SyncPrefixes, [&](const char *P) { return Name.starts_with(P); });
 }
 
-// A direct call of a function this module does not define: a program's own strlen is instrumented like any function.
-Function *libraryCallee(const CallBase &Call) {
-  auto *Callee = dyn_cast_or_null<Function>(Call.getCalledOperand()->stripPointerCasts());
-  return Callee && Callee->isDeclaration() && !Callee->isIntrinsic() ? Callee : nullptr;
-}
-
 bool passesShared(const CallBase &Call, Filters &Keep) {
   return any_of(Call.args(), [&](const Use &A) { return A->getType()->isPointerTy() && !Keep.isPrivate(A); });
 }
@@ -115,7 +109,8 @@ void lowerRangeCall(CallBase *Call, StringRef Name, Runtime &R, SiteTable &Sites
 
 void lowerStringCall(CallBase *Call, Function *Callee, Runtime &R, SiteTable &Sites, Value *InPlace) {
   IRBuilder<> B(Call);
-  R.storeSite(B, R.self(B), Sites.site(*Call, abi::SiteKind::Range, 0));
+  abi::SiteKind Kind = allocates(*Call) ? abi::SiteKind::Allocation : abi::SiteKind::Range;
+  R.storeSite(B, R.self(B), Sites.site(*Call, Kind, 0));
   FunctionType *T = Call->getFunctionType();
   Value *To = R.M.getOrInsertFunction(("__refrain_" + Callee->getName()).str(), T).getCallee();
   if (InPlace)
@@ -156,15 +151,16 @@ void lowerMemoryCalls(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, 
   }
 }
 
-void markSyncCalls(Function &F, Runtime &R, SiteTable &Sites) {
+void markCalls(Function &F, Runtime &R, SiteTable &Sites) {
   SmallVector<CallBase *, 16> Work;
   for (Instruction &I : instructions(F))
     if (auto *Call = dyn_cast<CallBase>(&I))
-      if (Function *Callee = libraryCallee(*Call); Callee && isSync(Callee->getName()))
+      if (Function *Callee = libraryCallee(*Call); Callee && (isSync(Callee->getName()) || allocates(*Call)))
         Work.push_back(Call);
   for (CallBase *Call : Work) {
     IRBuilder<> B(Call);
-    R.storeSite(B, R.self(B), Sites.site(*Call, abi::SiteKind::SyncCall, 0));
+    abi::SiteKind Kind = allocates(*Call) ? abi::SiteKind::Allocation : abi::SiteKind::SyncCall;
+    R.storeSite(B, R.self(B), Sites.site(*Call, Kind, 0));
   }
 }
 

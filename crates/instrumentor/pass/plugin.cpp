@@ -1,7 +1,8 @@
 // Entry point: the order of work on a module. Start reading here.
 //
+//   names        what every access means in the source, as metadata (the first pass of all, names.h)
 //   lockset      which globals need no observation at all (whole module)
-//   per function plain f: atomics, synchronisation call sites, instructions that ask the machine
+//   per function plain f: atomics, sites of synchronisation and allocation calls, instructions that ask the machine
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
 //   site table   written and registered last
 #include "accesses.h"
@@ -26,7 +27,7 @@ namespace {
 
 class Instrumentor {
 public:
-  Instrumentor(Module &M, FunctionAnalysisManager &FAM) : M(M), FAM(FAM), Keep(M), R(M), Sites(M) {}
+  Instrumentor(Module &M, FunctionAnalysisManager &FAM) : M(M), FAM(FAM), Elements(M), Keep(M), R(M), Sites(M, Elements) {}
 
   void run() {
     if (Options.Lockset)
@@ -87,7 +88,7 @@ private:
   void order(Function &F) {
     recordInstructions(F, R);
     lowerAtomics(F, Keep, R, Sites);
-    markSyncCalls(F, R, Sites);
+    markCalls(F, R, Sites);
   }
 
   void observe(Function &F, bool InPlace) {
@@ -135,6 +136,7 @@ private:
   Module &M;
   FunctionAnalysisManager &FAM;
   struct Options Options;
+  Names Elements;
   Filters Keep;
   Runtime R;
   SiteTable Sites;
@@ -149,6 +151,7 @@ struct RefrainPass : PassInfoMixin<RefrainPass> {
     M.getOrInsertNamedMetadata(abi::ModuleMark);
     auto &FAM = MAM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
     Instrumentor(M, FAM).run();
+    forgetNames(M);
     if (Options().Verify && verifyModule(M, &errs()))
       report_fatal_error("refrain: the instrumented module is not valid");
     return PreservedAnalyses::none();
@@ -161,6 +164,8 @@ struct RefrainPass : PassInfoMixin<RefrainPass> {
 
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "refrain", "0.1", [](PassBuilder &PB) {
+            PB.registerPipelineStartEPCallback(
+                [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(refrain::NamePass()); });
             // After simplification and inlining, before vectorisation: redundant accesses are gone, and loops that
             // are left plain can still be vectorised. Without optimisation coroutines are split late, so we come last.
             PB.registerOptimizerEarlyEPCallback(
@@ -173,10 +178,11 @@ extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
             });
             PB.registerPipelineParsingCallback(
                 [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
-                  if (Name != "refrain")
-                    return false;
-                  MPM.addPass(refrain::RefrainPass());
-                  return true;
+                  if (Name == "refrain")
+                    MPM.addPass(refrain::RefrainPass());
+                  else if (Name == "refrain-names")
+                    MPM.addPass(refrain::NamePass());
+                  return Name == "refrain" || Name == "refrain-names";
                 });
           }};
 }

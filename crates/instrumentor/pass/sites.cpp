@@ -17,17 +17,9 @@ void put(std::string &Out, uint64_t Value, unsigned Bytes) {
     Out.push_back(static_cast<char>(Value >> (8 * I)));
 }
 
-// The optimiser drops locations when it merges instructions. The line just above is then a better answer than none.
-const DILocation *locationNear(const Instruction &I) {
-  for (const Instruction *At = &I; At; At = At->getPrevNode())
-    if (const DILocation *L = At->getDebugLoc().get(); L && L->getLine() != 0)
-      return L;
-  return nullptr;
-}
-
 } // namespace
 
-SiteTable::SiteTable(Module &M) : M(M) {
+SiteTable::SiteTable(Module &M, Names &Elements) : M(M), Elements(Elements) {
   // Records are referred to before the table's size is known.
   Placeholder = new GlobalVariable(M, Type::getInt8Ty(M.getContext()), true, GlobalValue::ExternalLinkage, nullptr,
                                    "refrain.sites.placeholder");
@@ -53,6 +45,23 @@ std::string SiteTable::path(const DIScope *Scope) const {
   return std::string(Path);
 }
 
+// What the instruction accesses; 0 if it does not say.
+uint32_t SiteTable::element(const Instruction &I, abi::SiteKind Kind) {
+  std::optional<Spe> S;
+  auto *Call = dyn_cast<CallBase>(&I);
+  if (Kind == abi::SiteKind::Allocation)
+    S = Elements.ofAllocation(*Call);
+  else if (Kind == abi::SiteKind::SyncCall)
+    S = Elements.ofLock(*Call);
+  else if (Kind != abi::SiteKind::Range)
+    S = Elements.ofAccess(I);
+  if (!S)
+    return 0;
+  uint32_t Id = S->id();
+  Spes.try_emplace({Id, S->Name}, *S);
+  return Id;
+}
+
 Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Bytes) {
   const Function *F = I.getFunction();
   StringRef Name = F->getName();
@@ -72,7 +81,7 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
   }
   uint32_t Size = Bytes ? Log2_64_Ceil(Bytes) : 0;
   Key K = {Line, std::min<uint32_t>(Column, 0xffff) | static_cast<uint32_t>(Kind) << 16 | Size << 24,
-           string(path(Scope)), string(Name)};
+           string(path(Scope)), string(Name), element(I, Kind)};
   auto [It, New] = Index.try_emplace(K, Records.size());
   if (New)
     Records.push_back(K);
@@ -86,16 +95,25 @@ void SiteTable::emit() {
     Placeholder->eraseFromParent();
     return;
   }
-  uint64_t Total = alignTo(abi::SiteHeaderBytes + Records.size() * abi::SiteRecordBytes + StringBytes.size(), 16);
+  std::string SpeBytes;
+  for (const auto &[Key, S] : Spes)
+    for (uint32_t Word : {Key.first, static_cast<uint32_t>(S.Kind), string(S.Name), string(S.File), S.Line})
+      put(SpeBytes, Word, 4);
+  uint64_t Total = alignTo(
+      abi::SiteHeaderBytes + Records.size() * abi::SiteRecordBytes + SpeBytes.size() + StringBytes.size(), 16);
   std::string Blob = abi::SiteMagic;
   put(Blob, abi::SiteVersion, 4);
   put(Blob, Records.size(), 4);
   put(Blob, StringBytes.size(), 4);
   put(Blob, Total, 4);
-  put(Blob, 0, 8);
-  for (const Key &K : Records)
+  put(Blob, Spes.size(), 4);
+  put(Blob, 0, 4);
+  for (const Key &K : Records) {
     for (uint32_t Word : K)
       put(Blob, Word, 4);
+    Blob.resize(Blob.size() + abi::SiteRecordBytes - 4 * K.size(), '\0');
+  }
+  Blob += SpeBytes;
   Blob += StringBytes;
   Blob.resize(Total, '\0');
 

@@ -1,7 +1,7 @@
-// The site table of a module: where in the source each instrumented operation stands.
+// The site table of a module: where in the source each instrumented operation stands, and what it accesses.
 #pragma once
 
-#include "abi.h"
+#include "names.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/IR/Instruction.h"
 #include "llvm/IR/Module.h"
@@ -14,7 +14,7 @@ namespace refrain {
 
 class SiteTable {
 public:
-  explicit SiteTable(llvm::Module &M);
+  SiteTable(llvm::Module &M, Names &Elements);
 
   // The address of the record for this instruction; equal places share a record, so the plain and the instrumented
   // clone of a function name the same site.
@@ -24,7 +24,9 @@ public:
   void emit();
 
 private:
-  using Key = std::array<uint32_t, 4>; // one record, as four little-endian words
+  using Key = std::array<uint32_t, 5>; // the words of a record that are not zero
+
+  uint32_t element(const llvm::Instruction &I, abi::SiteKind Kind);
 
   uint32_t string(llvm::StringRef S);
   std::string path(const llvm::DIScope *Scope) const;
@@ -34,6 +36,8 @@ private:
   llvm::GlobalVariable *Placeholder;
   std::vector<Key> Records;
   std::map<Key, uint32_t> Index;
+  Names &Elements;
+  std::map<std::pair<uint32_t, std::string>, Spe> Spes; // by id and name
   llvm::StringMap<uint32_t> Strings;
   std::string StringBytes;
 };

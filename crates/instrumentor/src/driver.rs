@@ -20,6 +20,9 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Tells the pass that the debug information is ours, and that lines are enough for the user (`pass/abi.h`).
+const BORROWED_TYPES: &str = "refrain-lines-only";
+
 /// Usage errors, like everywhere in `refrain`.
 const EXIT_USAGE: i32 = 2;
 
@@ -138,8 +141,9 @@ fn compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>
     plugin.push(&tools.pass);
     // Between these two, clang does not complain about options that the inputs at hand have no use for.
     let mut options: Vec<OsString> = vec!["--start-no-unused-arguments".into(), plugin];
-    if !request.has_debug_lines {
-        options.push("-gline-tables-only".into());
+    if !request.has_debug_types {
+        // Types give the names of what is accessed; the pass takes them away again and leaves line tables.
+        options.extend(["-g", "-Xclang", "-dwarf-debug-flags", "-Xclang", BORROWED_TYPES].map(OsString::from));
     }
     if request.is_fortified {
         // Fortified string functions go past the wrappers that observe them.

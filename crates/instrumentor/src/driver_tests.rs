@@ -26,7 +26,8 @@ fn planned(language: Language, line: &str) -> Result<String, String> {
         .replace(&*tools.runtime_directory.to_string_lossy(), "DIR"))
 }
 
-const PASS: &str = "--start-no-unused-arguments -fpass-plugin=DIR/pass.so -gline-tables-only --end-no-unused-arguments";
+const PASS: &str = "--start-no-unused-arguments -fpass-plugin=DIR/pass.so -g -Xclang -dwarf-debug-flags \
+                    -Xclang refrain-lines-only --end-no-unused-arguments";
 const PASS_ONLY: &str = "--start-no-unused-arguments -fpass-plugin=DIR/pass.so --end-no-unused-arguments";
 const LINK: &str =
     "-Wl,--push-state,--no-as-needed -LDIR -lrefrain_runtime -Wl,--pop-state -Xlinker -rpath -Xlinker DIR";

@@ -14,6 +14,7 @@
 
 pub mod driver;
 pub mod sites;
+pub mod spes;
 
 /// File name of the pass, found beside the `refrain` executable.
 pub const PASS_LIBRARY: &str = "librefrain_pass.so";

@@ -1,16 +1,24 @@
-//! The site table of an executable or shared library: which source line an observed operation stands on.
+//! The site table of an executable or shared library: which source line an observed operation stands on, and which
+//! shared program element it accesses.
 //!
 //! The pass writes one self-contained blob per module into the section `refrain_sites`, and the linker puts them one
 //! after the other. A site is named by its offset in that section, in units of sixteen bytes; offset 0 is always a
 //! blob's header, so it can mean "unknown".
 //!
 //! ```text
-//! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u64 reserved
-//!          site × sites             strings, NUL-terminated      zeros up to a multiple of 16
+//! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u32 elements  u32 reserved
+//!          site × sites   element × elements   strings, NUL-terminated   zeros up to a multiple of 16
 //! site:    u32 line  u16 column  u8 kind  u8 log2 of the size  u32 file  u32 function   (offsets in the strings)
+//!          u32 element  12 reserved bytes
+//! element: u32 id  u32 kind  u32 name  u32 file  u32 line                               (offsets in the strings)
 //! ```
 //!
+//! The element of a site is 0 if the instruction alone does not say what it accesses. Otherwise it is the id of one of
+//! the blob's elements, a hash of kind and name (see [`crate::spes`]).
+//!
 //! The bytes come from a file we did not just write: nothing here panics, whatever they are.
+use crate::spes::Spe;
+use crate::spes::SpeKind;
 use object::Object;
 use object::ObjectSection;
 use std::fmt;
@@ -19,9 +27,11 @@ use std::path::Path;
 use std::path::PathBuf;
 
 const MAGIC: &[u8; 8] = b"RFRNSITE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 32;
-const RECORD_BYTES: usize = 16;
+const UNIT_BYTES: usize = 16;
+const RECORD_BYTES: usize = 32;
+const ELEMENT_BYTES: usize = 20;
 
 /// What kind of operation stands at a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +45,8 @@ pub enum SiteKind {
     /// A call of a synchronisation or output function.
     SyncCall,
     Loop,
+    /// A call of malloc, operator new or their kin.
+    Allocation,
 }
 
 impl SiteKind {
@@ -46,6 +58,7 @@ impl SiteKind {
             4 => SiteKind::Range,
             5 => SiteKind::SyncCall,
             6 => SiteKind::Loop,
+            7 => SiteKind::Allocation,
             _ => SiteKind::Other,
         }
     }
@@ -61,6 +74,8 @@ pub struct Site {
     pub bytes: u64,
     /// As the linker knows it; C++ names are mangled.
     pub function: String,
+    /// The id of what is accessed, or 0 if the instruction alone does not say.
+    pub element: u32,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -117,12 +132,21 @@ pub struct SiteTable {
 struct Blob {
     start: usize,
     sites: usize,
+    elements: usize,
     string_bytes: usize,
 }
 
 impl Blob {
+    fn first_site(&self) -> usize {
+        self.start + HEADER_BYTES
+    }
+
+    fn first_element(&self) -> usize {
+        self.first_site() + self.sites * RECORD_BYTES
+    }
+
     fn strings(&self) -> usize {
-        self.start + HEADER_BYTES + self.sites * RECORD_BYTES
+        self.first_element() + self.elements * ELEMENT_BYTES
     }
 }
 
@@ -172,10 +196,11 @@ impl SiteTable {
 
     /// The site whose record begins sixteen times `unit` bytes into the section, if one does.
     pub fn lookup(&self, unit: u64) -> Option<Site> {
-        let offset = usize::try_from(unit).ok()?.checked_mul(RECORD_BYTES)?;
+        let offset = usize::try_from(unit).ok()?.checked_mul(UNIT_BYTES)?;
         let index = self.blobs.partition_point(|blob| blob.start <= offset).checked_sub(1)?;
         let blob = self.blobs[index];
-        if offset < blob.start + HEADER_BYTES || offset >= blob.strings() {
+        let within = offset.checked_sub(blob.first_site())?;
+        if offset >= blob.first_element() || !within.is_multiple_of(RECORD_BYTES) {
             return None;
         }
         let record = self.section.get(offset..offset + RECORD_BYTES)?;
@@ -186,20 +211,39 @@ impl SiteTable {
             bytes: 1u64.checked_shl(u32::from(record[7])).unwrap_or(0),
             file: self.string(blob, u32_at(record, 8)?),
             function: self.string(blob, u32_at(record, 12)?),
+            element: u32_at(record, 16)?,
         })
     }
 
     /// Every site with its unit, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Site)> + '_ {
         self.blobs.iter().flat_map(move |blob| {
-            let first = (blob.start + HEADER_BYTES) / RECORD_BYTES;
-            (first..first + blob.sites).filter_map(move |unit| Some((unit as u64, self.lookup(unit as u64)?)))
+            (0..blob.sites).filter_map(move |site| {
+                let unit = ((blob.first_site() + site * RECORD_BYTES) / UNIT_BYTES) as u64;
+                Some((unit, self.lookup(unit)?))
+            })
+        })
+    }
+
+    /// The elements that the sites of each module access, module by module.
+    pub fn elements(&self) -> impl Iterator<Item = Spe> + '_ {
+        self.blobs.iter().flat_map(move |blob| {
+            (0..blob.elements).filter_map(move |element| {
+                let record = self.section.get(blob.first_element() + element * ELEMENT_BYTES..)?;
+                Some(Spe {
+                    id: u32_at(record, 0)?,
+                    kind: SpeKind::from_u32(u32_at(record, 4)?),
+                    name: self.string(*blob, u32_at(record, 8)?),
+                    file: self.string(*blob, u32_at(record, 12)?),
+                    line: u32_at(record, 16)?,
+                })
+            })
         })
     }
 
     /// Length of the section in units; the sites of the next object are numbered from here.
     pub fn units(&self) -> u64 {
-        (self.section.len() / RECORD_BYTES) as u64
+        (self.section.len() / UNIT_BYTES) as u64
     }
 
     /// An offset beyond the strings reads as an empty one: a wrong file name must not cost the rest of a report.
@@ -228,20 +272,21 @@ fn parse_blob(section: &[u8], start: usize) -> Result<(Blob, usize), Complaint> 
     let field = |at: usize| u32_at(rest, at).ok_or(("a whole header", format!("{} bytes", rest.len())));
     let version = field(8)?;
     if version != VERSION {
-        return Err(("version 1", format!("version {version}")));
+        return Err(("version 2", format!("version {version}")));
     }
     let (sites, string_bytes, total) = (field(12)? as usize, field(16)? as usize, field(20)? as usize);
+    let elements = field(24)? as usize;
     let needed = sites
         .checked_mul(RECORD_BYTES)
         .and_then(|records| records.checked_add(HEADER_BYTES))
+        .and_then(|bytes| bytes.checked_add(elements.checked_mul(ELEMENT_BYTES)?))
         .and_then(|bytes| bytes.checked_add(string_bytes));
-    let fits =
-        needed.is_some_and(|needed| needed <= total) && total <= rest.len() && total.is_multiple_of(RECORD_BYTES);
+    let fits = needed.is_some_and(|needed| needed <= total) && total <= rest.len() && total.is_multiple_of(UNIT_BYTES);
     if !fits {
         return Err((
             "lengths that fit in the section",
             format!(
-                "{sites} sites and {string_bytes} bytes of strings in {total} of {} bytes",
+                "{sites} sites, {elements} elements and {string_bytes} bytes of strings in {total} of {} bytes",
                 rest.len()
             ),
         ));
@@ -250,6 +295,7 @@ fn parse_blob(section: &[u8], start: usize) -> Result<(Blob, usize), Complaint> 
         Blob {
             start,
             sites,
+            elements,
             string_bytes,
         },
         total,

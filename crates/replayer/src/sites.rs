@@ -77,6 +77,7 @@ impl SiteBook {
             SiteKind::Atomic => format!("{}-byte atomic", site.bytes),
             SiteKind::Range => "memory function".to_owned(),
             SiteKind::Loop => "loop".to_owned(),
+            SiteKind::Allocation => "allocation".to_owned(),
             SiteKind::Other | SiteKind::SyncCall => String::new(),
         };
         let function = demangled(&site.function);

@@ -6,7 +6,7 @@
 //! 1. *Shape*: the schedule has the logs' threads, records and event counts; waits name points that exist.
 //! 2. *Execution* ([`execution`]): any thread whose next gate is open goes on, until all have ended. Which one is taken
 //!    makes no difference to whether this succeeds: counts only grow, so an open gate stays open.
-//! 3. *Requirements* ([`requirements`], [`cells`]): from the logs, every point that must be reached before some event.
+//! 3. *Requirements* ([`requirements`], [`cells`], [`memory`]): from the logs, every point that must be reached before some event.
 //!    Which of a cell's writes come first may be up to the schedule; the execution shows what it decided.
 //! 4. *Certainty* ([`certainty`]): each requirement holds in **every** execution that the gates allow, not only in the
 //!    one that was tried. Waits and program order generate all orders that the gates enforce; vector clocks follow them.
@@ -18,6 +18,7 @@
 mod cells;
 mod certainty;
 mod execution;
+mod memory;
 mod requirements;
 mod verdict;
 
@@ -28,6 +29,7 @@ pub use verdict::Why;
 
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Point;
 use run_model::Record;
 use run_model::Schedule;
@@ -166,6 +168,9 @@ fn seen_in_flight(logs: &Logs) -> Vec<bool> {
                 .filter(|creator| **creator != user)
                 .for_each(|creator| seen[*creator] = true);
         }
+    }
+    if matches!(logs.method, Method::Stride | Method::Oreo) {
+        memory::mark_in_flight(logs, &mut seen);
     }
     seen
 }

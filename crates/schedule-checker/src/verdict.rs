@@ -60,6 +60,12 @@ pub enum Rejection {
         thread: ThreadIndex,
         event: u64,
     },
+    /// The read does not find what it found when it was recorded.
+    Value {
+        address: u64,
+        thread: ThreadIndex,
+        event: u64,
+    },
 }
 
 /// Who waits for whom.
@@ -148,6 +154,11 @@ impl fmt::Display for Rejection {
             Rejection::OtherWriteBetween { cell, thread, event } => write!(
                 f,
                 "event {event} of thread {} reads and writes cell {cell:#x}, and another write comes between",
+                thread.0
+            ),
+            Rejection::Value { address, thread, event } => write!(
+                f,
+                "event {event} of thread {} reads at {address:#x} what it did not read when it was recorded",
                 thread.0
             ),
         }

@@ -7,6 +7,7 @@
 //! - [`recorder`]: the recording protocol, as a state machine without concurrency. It mirrors
 //!   `crates/runtime/src/access/README.md`; where the runtime needs windows, barriers and lock bits to make a step one
 //!   moment, here a step *is* one moment.
+//! - [`record_in_steps`]: the same for methods that record every access, in which an access is more than one moment.
 //! - [`Replay`]: runs the program again under a schedule. Whoever may go on is chosen at random, or one by one in all
 //!   possible ways; every read is compared.
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod program;
 mod random;
 mod recorder;
 mod replay;
+mod steps;
 
 pub use machine::Fault;
 pub use machine::Recording;
@@ -29,3 +31,4 @@ pub use random::Random;
 pub use recorder::Tuning;
 pub use replay::Deviation;
 pub use replay::Replay;
+pub use steps::record_in_steps;

@@ -40,6 +40,7 @@ pub enum Fault {
 /// A run, and everything to compare a replay with.
 #[derive(Clone, Debug)]
 pub struct Recording {
+    pub method: Method,
     /// The log file of each thread.
     pub files: Vec<Vec<u8>>,
     /// Events completed by each thread.
@@ -61,7 +62,7 @@ impl Recording {
             }
         };
         Logs {
-            method: Method::Light,
+            method: self.method,
             threads: self.files.iter().enumerate().map(decode).collect(),
         }
     }
@@ -99,7 +100,7 @@ pub fn record(program: &Program, seed: u64, tuning: Tuning, fault: Fault) -> Rec
         memory: Memory::new(program.chunks + 1),
         recorder: Recorder::new(count, tuning),
         lives,
-        progress: (0..count).map(Progress::new).collect(),
+        progress: (0..count).map(|thread| Progress::new(thread, program.values)).collect(),
         holders: vec![None; 64],
         reads: vec![Vec::new(); count],
         stopped: None,
@@ -226,6 +227,7 @@ impl Machine<'_> {
             file.truncate(file.len() - (bytes as usize).min(file.len() - log_format::HEADER_BYTES));
         }
         Recording {
+            method: Method::Light,
             files,
             counts: threads.iter().map(|t| t.count).collect(),
             reads: self.reads,

@@ -46,6 +46,8 @@ pub enum Instruction {
 pub struct Program {
     pub threads: Vec<Vec<Instruction>>,
     pub chunks: u64,
+    /// How many different values are stored; 0: hardly any twice.
+    pub values: u64,
 }
 
 /// How large programs get.
@@ -116,6 +118,7 @@ pub fn generate(seed: u64, shape: Shape) -> Program {
     Program {
         threads,
         chunks: shape.chunks,
+        values: 0,
     }
 }
 
@@ -190,13 +193,15 @@ fn outside_lock(instructions: &[Instruction], at: usize) -> bool {
 pub(crate) struct Progress {
     next: usize,
     read: u64,
+    values: u64,
 }
 
 impl Progress {
-    pub(crate) fn new(thread: usize) -> Progress {
+    pub(crate) fn new(thread: usize, values: u64) -> Progress {
         Progress {
             next: 0,
             read: mix(thread as u64),
+            values,
         }
     }
 
@@ -210,6 +215,9 @@ impl Progress {
 
     pub(crate) fn value(&self) -> u128 {
         let low = mix(self.read ^ self.next as u64);
+        if self.values > 0 {
+            return u128::from(low % self.values) * 0x0101_0101_0101_0101_0101_0101_0101_0101;
+        }
         u128::from(low) | u128::from(mix(low)) << 64
     }
 

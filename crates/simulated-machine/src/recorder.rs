@@ -245,7 +245,7 @@ impl Recorder {
         }
     }
 
-    fn log(&mut self, me: usize, record: Record) {
+    pub(crate) fn log(&mut self, me: usize, record: Record) {
         // The order of two runs binds only where there is a flow dependence; all other records bind as they stand.
         if record.kind != Kind::Run || record.access.flows() {
             for source in &record.sources {

@@ -38,6 +38,8 @@ pub struct Guest {
     pub archive: Vec<PathBuf>,
     pub needs: Vec<String>,
     pub scopes: Vec<String>,
+    /// Methods that cannot record it.
+    pub not_by: Vec<String>,
     /// What every run does, or nothing if the guest is a bug.
     pub expect: Option<Ending>,
     /// What a failing run does, if the guest is a bug.
@@ -63,6 +65,7 @@ impl Guest {
             archive: Vec::new(),
             needs: Vec::new(),
             scopes: words("memory"),
+            not_by: Vec::new(),
             expect: None,
             fails: None,
             attempts: 100,
@@ -85,6 +88,7 @@ impl Guest {
                 "archive" => guest.archive = beside(value),
                 "needs" => guest.needs = words(value),
                 "scopes" => guest.scopes = words(value),
+                "not-by" => guest.not_by = words(value),
                 "expect" => guest.expect = Some(ending(value)?),
                 "fails" => guest.fails = Some(ending(value)?),
                 "chaos" => guest.attempts = number(value)?,
@@ -128,6 +132,10 @@ impl Guest {
             stem => stem,
         };
         named.unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    pub fn is_recorded_by(&self, method: &str) -> bool {
+        !self.not_by.iter().any(|other| other == method)
     }
 
     pub fn is_cxx(&self) -> bool {

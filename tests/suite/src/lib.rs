@@ -8,7 +8,8 @@
 //! | variable | meaning | |---|---| | `REFRAIN_BIN` | the tool to test; otherwise `release/refrain` of the target
 //! directory the test was built in | | `REFRAIN_SUITE=full` | 200 replays of the determinism probe instead of 20; speed guests at scope memory too | |
 //! `REFRAIN_SUITE_SKIPS=fail` | a test that lacks something on this machine fails instead of being skipped | |
-//! `REFRAIN_SUITE_CANARY=1` | adds tests that must fail |
+//! `REFRAIN_SUITE_CANARY=1` | adds tests that must fail | | `REFRAIN_SUITE_METHODS=leap,oreo` | of the methods other than
+//! light, only these |
 //!
 //! A test's files are below `tmp/suite` of the target directory and are removed when it passes; when it fails, it
 //! prints the commands that lead there. Start reading at `sandbox`.
@@ -26,6 +27,7 @@ pub mod guest;
 pub mod inputs;
 pub mod interrupted;
 pub mod load;
+pub mod method;
 pub mod packed;
 pub mod probe;
 pub mod processes;

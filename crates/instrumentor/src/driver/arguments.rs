@@ -16,8 +16,8 @@ pub enum Goal {
 pub struct Request {
     pub goal: Goal,
     pub has_cxx_input: bool,
-    /// The user's own options already keep line numbers.
-    pub has_debug_lines: bool,
+    /// The user's own options keep line numbers and types.
+    pub has_debug_types: bool,
     pub is_fortified: bool,
     is_static: bool,
     is_other_machine: Option<String>,
@@ -114,7 +114,7 @@ impl Request {
         let mut request = Request {
             goal: Goal::Link,
             has_cxx_input: language == Language::Cxx,
-            has_debug_lines: false,
+            has_debug_types: false,
             is_fortified: false,
             is_static: false,
             is_other_machine: None,
@@ -154,7 +154,7 @@ impl Request {
             "-x" => self.input_language(value),
             "-m32" | "-mx32" | "-m16" => self.is_other_machine = Some(word.to_string()),
             "-target" => self.machine(value),
-            "-g0" => self.has_debug_lines = false,
+            "-g0" | "-ggdb0" => self.has_debug_types = false,
             _ => self.joined_option(word),
         }
     }
@@ -175,7 +175,7 @@ impl Request {
         } else if word.contains("-D_FORTIFY_SOURCE") {
             self.is_fortified = true;
         } else if is_debug_option(word) {
-            self.has_debug_lines = true;
+            self.has_debug_types = !keeps_lines_only(word);
         }
     }
 
@@ -239,6 +239,17 @@ fn is_debug_option(word: &str) -> bool {
         || (rest.starts_with("gdb") && rest != "gdb0")
         || rest.starts_with("dwarf")
         || ["line-tables-only", "mlt", "line-directives-only", "full", "lldb"].contains(&rest)
+}
+
+fn keeps_lines_only(word: &str) -> bool {
+    [
+        "-g1",
+        "-ggdb1",
+        "-gmlt",
+        "-gline-tables-only",
+        "-gline-directives-only",
+    ]
+    .contains(&word)
 }
 
 /// Response files, which may name others. clang gets them unexpanded; we only look inside.

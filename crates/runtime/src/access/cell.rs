@@ -226,7 +226,8 @@ pub fn log_dependence(local: &mut Local, address: u64, seen: u64, reach: Reach, 
         };
         let hidden = if hides(address) { Access::AFTER_HIDDEN } else { 0 };
         let flags = flags | Access::PREVIOUS_WROTE | hidden;
-        local.record(Kind::Run, Op::None, flags, address, value, &[own]);
+        // Without a check: compiled code reads parts of its stack that nobody has written.
+        local.record(Kind::Run, Op::None, flags, address, 0, &[own]);
     }
 }
 

@@ -1,0 +1,133 @@
+//! `Read` and `Write` records, cell by cell.
+use crate::extent::Extents;
+use run_model::Extent;
+use run_model::Kind;
+use run_model::Logs;
+use run_model::Record;
+
+pub(crate) const CELL_BYTES: u64 = 8;
+
+/// A `Read` or `Write` record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) cell: u64,
+    pub(crate) event: u64,
+    pub(crate) version: u64,
+    /// The bytes, where they are in the cell; 0 elsewhere, and if nobody knows them.
+    pub(crate) value: u64,
+    pub(crate) thread: u32,
+    /// Index of the record.
+    pub(crate) record: u32,
+    /// Which bytes of the cell, a bit for each.
+    pub(crate) mask: u8,
+    pub(crate) unknown: bool,
+    pub(crate) writes: bool,
+}
+
+impl Access {
+    fn new(thread: u32, index: u32, record: &Record) -> Option<Access> {
+        let extent = Extent::unpack(record.access, record.object).filter(|_| record.kind.is_versioned())?;
+        let offset = record.object % CELL_BYTES;
+        let mask = ((1u16 << extent.bytes) - 1 << offset) as u8;
+        let value = (record.value as u64) << (8 * offset) & bytes_of(mask);
+        Some(Access {
+            cell: record.object - offset,
+            event: record.event,
+            version: record.version,
+            value: if extent.unknown { 0 } else { value },
+            thread,
+            record: index,
+            mask,
+            unknown: extent.unknown,
+            writes: record.kind == Kind::Write,
+        })
+    }
+}
+
+/// All accesses of replayed events: by cell, and for each cell by thread and event.
+pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
+    let mut accesses = Vec::new();
+    for (thread, log) in (0..).zip(&logs.threads) {
+        for (index, record) in log.records.iter().enumerate() {
+            if extents.contains(thread, record.event) {
+                let index = u32::try_from(index).expect("4 billion records of one thread would need 200 GB");
+                accesses.extend(Access::new(thread, index, record));
+            }
+        }
+    }
+    // Equal cells stay in the order of threads and events.
+    accesses.sort_by_key(|access| access.cell);
+    accesses
+}
+
+/// All bits of the bytes that `mask` has a bit for.
+pub(crate) fn bytes_of(mask: u8) -> u64 {
+    const BYTES: [u64; 256] = {
+        let mut table = [0; 256];
+        let mut mask = 0;
+        while mask < 256 {
+            let mut byte = 0;
+            while byte < 8 {
+                if mask >> byte & 1 == 1 {
+                    table[mask] |= 0xff << (8 * byte);
+                }
+                byte += 1;
+            }
+            mask += 1;
+        }
+        table
+    };
+    BYTES[mask as usize]
+}
+
+/// A bit for each byte in which they differ.
+pub(crate) fn different_bytes(one: u64, other: u64) -> u8 {
+    let different = one ^ other;
+    let folded = different | different >> 4;
+    let folded = folded | folded >> 2;
+    let folded = (folded | folded >> 1) & 0x0101_0101_0101_0101;
+    (folded.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}
+
+/// Which threads were stopped inside an event that wrote what another thread read?
+pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
+    let mut seen = vec![false; logs.threads.len()];
+    let mut writes: Vec<Access> = Vec::new();
+    for (thread, log) in (0..).zip(&logs.threads) {
+        let newest = log.records.iter().enumerate().rev();
+        let uncounted = newest.take_while(|(_, record)| record.event >= log.events);
+        let in_flight = uncounted.filter(|(_, r)| r.event == log.events && r.kind == Kind::Write);
+        writes.extend(in_flight.filter_map(|(index, record)| Access::new(thread, index as u32, record)));
+    }
+    if writes.is_empty() {
+        return seen;
+    }
+    writes.sort_by_key(|write| (write.cell, write.thread));
+    for (thread, log) in (0..).zip(&logs.threads) {
+        let reads = log.records.iter().filter(|r| r.kind == Kind::Read && r.event <= log.events);
+        for read in reads.filter_map(|record| Access::new(thread, 0, record)) {
+            let first = writes.partition_point(|write| write.cell < read.cell);
+            for write in writes[first..].iter().take_while(|write| write.cell == read.cell) {
+                let both = write.mask & read.mask;
+                let same = write.unknown || read.unknown || different_bytes(write.value, read.value) & both == 0;
+                seen[write.thread as usize] |= write.thread != thread && both != 0 && same;
+            }
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_differ() {
+        for mask in 0..=u8::MAX {
+            for bit in 0..8 {
+                let other = bytes_of(mask) & 0x0101_0101_0101_0101 << bit;
+                assert_eq!(different_bytes(0x1234_5678_9abc_def0, 0x1234_5678_9abc_def0 ^ other), mask);
+            }
+        }
+    }
+}

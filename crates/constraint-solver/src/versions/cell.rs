@@ -1,0 +1,325 @@
+//! One cell's accesses, and which write each read saw if versions tell.
+use crate::versions::access::Access;
+use crate::versions::access::bytes_of;
+use crate::versions::access::different_bytes;
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+/// What a cell held after some write.
+#[derive(Clone, Copy, Debug, Default)]
+struct Content {
+    value: u64,
+    /// Bytes of which nobody knows what was written.
+    unknown: u8,
+    /// Bytes that nobody has written.
+    initial: u8,
+}
+
+/// What a cell held before its first write, as far as reads tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct Initial {
+    value: u64,
+    known: u8,
+}
+
+/// The order of a cell's writes by versions, and where in it the reads are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Linkage {
+    /// Indices of the writes, in their order.
+    pub(crate) writes: Vec<u32>,
+    /// For each access: of a write, its place in the order; of a read, how many writes come before it.
+    pub(crate) places: Vec<u32>,
+    /// Writes that share their version with another.
+    pub(crate) conflicts: u32,
+    /// Reads whose value no possible place explains. Each is where its version says.
+    pub(crate) unmatched: Vec<u32>,
+    /// Versions agree with program order.
+    pub(crate) monotonic: bool,
+}
+
+/// So many places are tried one by one before the contents are indexed.
+const STEPS: usize = 32;
+
+/// `accesses`: of one cell, by thread and record.
+pub(crate) fn link(accesses: &[Access]) -> Linkage {
+    let writes = in_order(accesses);
+    let mut places = vec![0; accesses.len()];
+    for (place, write) in (0..).zip(&writes) {
+        places[*write as usize] = place;
+    }
+    let versions: Vec<u64> = writes.iter().map(|write| accesses[*write as usize].version).collect();
+    let monotonic = versions.is_sorted();
+    let mut sorted = versions.clone();
+    sorted.sort_unstable();
+    let shared = sorted.chunk_by(|one, other| one == other).filter(|same| same.len() > 1);
+    let mut linker = Linker {
+        contents: contents(accesses, &writes),
+        initial: Initial::default(),
+        indices: BTreeMap::new(),
+    };
+    let ranges = ranges(accesses, &places, &versions, monotonic);
+    // What nobody can have overwritten before it was read was there from the beginning.
+    for &(read, range) in &ranges {
+        linker.learn(&accesses[read as usize], range.1);
+    }
+    let mut unmatched = Vec::new();
+    for &(read, (from, to)) in &ranges {
+        let access = &accesses[read as usize];
+        let place = if access.unknown {
+            Some(to)
+        } else {
+            linker.newest(access, from, to)
+        };
+        if place.is_none() {
+            unmatched.push(read);
+        }
+        let place = place.unwrap_or(to);
+        linker.learn(access, place);
+        places[read as usize] = place;
+    }
+    Linkage {
+        writes,
+        places,
+        conflicts: shared.map(|same| same.len() as u32).sum(),
+        unmatched,
+        monotonic,
+    }
+}
+
+/// Writes by version, as far as program order allows.
+fn in_order(accesses: &[Access]) -> Vec<u32> {
+    let mut writes: Vec<u32> = (0..accesses.len() as u32)
+        .filter(|&index| accesses[index as usize].writes)
+        .collect();
+    // A write with an older version than one before it in its thread comes as if it had that one's.
+    let mut newest: Option<(u32, u64)> = None;
+    let mut as_if = Vec::with_capacity(writes.len());
+    for &write in &writes {
+        let Access { thread, version, .. } = accesses[write as usize];
+        let version = match newest {
+            Some((same, before)) if same == thread => version.max(before),
+            _ => version,
+        };
+        newest = Some((thread, version));
+        as_if.push((version, write));
+    }
+    as_if.sort_unstable();
+    writes.clear();
+    writes.extend(as_if.iter().map(|(_, write)| *write));
+    writes
+}
+
+fn contents(accesses: &[Access], writes: &[u32]) -> Vec<Content> {
+    let mut contents = Vec::with_capacity(writes.len() + 1);
+    let mut content = Content {
+        initial: u8::MAX,
+        ..Content::default()
+    };
+    contents.push(content);
+    for &write in writes {
+        let Access {
+            mask, value, unknown, ..
+        } = accesses[write as usize];
+        content.initial &= !mask;
+        content.value &= !bytes_of(mask);
+        if unknown {
+            content.unknown |= mask;
+        } else {
+            content.unknown &= !mask;
+            content.value |= value;
+        }
+        contents.push(content);
+    }
+    contents
+}
+
+/// For each read, from which place to which it may be: its version, and program order, bound it.
+fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool) -> Vec<(u32, (u32, u32))> {
+    let mut ranges = Vec::new();
+    for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
+        let base = accesses.element_offset_of(own);
+        let place = |index: usize| places[base + index];
+        let mut from = 0;
+        let mut next_write = 0;
+        let mut index = 0;
+        for event in own.chunk_by(|one, other| one.event == other.event) {
+            let end = index + event.len();
+            // The thread's own next write; one of the same event is no exception.
+            next_write = next_write.max(index);
+            while next_write < own.len() && !own[next_write].writes {
+                next_write += 1;
+            }
+            let until = match next_write < own.len() {
+                true => place(next_write),
+                false => versions.len() as u32,
+            };
+            let is_update = next_write < end;
+            for read in (index..end).filter(|&read| !own[read].writes) {
+                let bound = match monotonic {
+                    true => versions.partition_point(|version| *version <= own[read].version) as u32,
+                    false => {
+                        let mut newest = versions[from as usize..until as usize].iter();
+                        from + newest
+                            .rposition(|version| *version <= own[read].version)
+                            .map_or(0, |place| place as u32 + 1)
+                    }
+                };
+                let range = match is_update {
+                    // It was one moment: whatever comes between would have come between its halves.
+                    true => (until, until),
+                    false => (from, bound.clamp(from, until)),
+                };
+                ranges.push(((base + read) as u32, range));
+            }
+            for write in (index..end).filter(|&write| own[write].writes) {
+                from = from.max(place(write) + 1);
+            }
+            index = end;
+        }
+    }
+    ranges
+}
+
+trait ElementOffset {
+    fn element_offset_of(&self, part: &[Access]) -> usize;
+}
+
+impl ElementOffset for [Access] {
+    /// Where `part` begins, which is a part of `self`.
+    fn element_offset_of(&self, part: &[Access]) -> usize {
+        (part.as_ptr() as usize - self.as_ptr() as usize) / size_of::<Access>()
+    }
+}
+
+struct Linker {
+    /// After so many writes.
+    contents: Vec<Content>,
+    initial: Initial,
+    /// For the bytes of some reads, where the cell had which content.
+    indices: BTreeMap<u8, Index>,
+}
+
+#[derive(Default)]
+struct Index {
+    places: HashMap<u64, Vec<u32>>,
+    /// Places where not all is known.
+    uncertain: Vec<u32>,
+}
+
+impl Linker {
+    /// The newest place in this range at which the cell had the value that was read.
+    fn newest(&mut self, read: &Access, from: u32, to: u32) -> Option<u32> {
+        let first = (from as usize).max((to as usize + 1).saturating_sub(STEPS)) as u32;
+        if let Some(place) = (first..=to).rev().find(|&place| self.matches(read, place)) {
+            return Some(place);
+        }
+        if first <= from {
+            return None;
+        }
+        if !self.indices.contains_key(&read.mask) {
+            let index = self.index(read.mask);
+            self.indices.insert(read.mask, index);
+        }
+        let index = &self.indices[&read.mask];
+        let within = |places: &[u32]| {
+            let end = places.partition_point(|place| *place < first);
+            let start = places.partition_point(|place| *place < from);
+            start..end
+        };
+        let same = index.places.get(&read.value).map_or(&[][..], |places| &places[..]);
+        let certain = same[within(same)].last().copied();
+        let uncertain = &index.uncertain[within(&index.uncertain)];
+        let newer = uncertain.iter().rev().take_while(|place| Some(**place) > certain);
+        let uncertain = newer.copied().find(|&place| self.matches(read, place));
+        certain.max(uncertain)
+    }
+
+    fn index(&self, mask: u8) -> Index {
+        let mut index = Index::default();
+        for (place, content) in (0..).zip(&self.contents) {
+            let unsure = content.unknown | content.initial & !self.initial.known;
+            if unsure & mask != 0 {
+                index.uncertain.push(place);
+            } else {
+                let value = content.value | self.initial.value & bytes_of(content.initial);
+                index.places.entry(value & bytes_of(mask)).or_default().push(place);
+            }
+        }
+        index
+    }
+
+    fn matches(&self, read: &Access, place: u32) -> bool {
+        let content = self.contents[place as usize];
+        let unsure = content.unknown | content.initial & !self.initial.known;
+        let value = content.value | self.initial.value & bytes_of(content.initial);
+        different_bytes(value, read.value) & read.mask & !unsure == 0
+    }
+
+    /// A read at this place saw what had been there from the beginning, where nobody had written.
+    fn learn(&mut self, read: &Access, place: u32) {
+        let new = self.contents[place as usize].initial & read.mask & !self.initial.known;
+        if new != 0 && !read.unknown {
+            self.initial.known |= new;
+            self.initial.value |= read.value & bytes_of(new);
+        }
+    }
+}
+
+impl Linkage {
+    /// Orders that put the cell's accesses where they are, as pairs of indices.
+    pub(crate) fn edges(&self, accesses: &[Access], mut edge: impl FnMut(u32, u32)) {
+        for pair in self.writes.windows(2) {
+            edge(pair[0], pair[1]);
+        }
+        let masks = accesses.iter().fold((u8::MAX, 0), |(all, any), access| {
+            (all & access.mask, any | access.mask)
+        });
+        // Of accesses to different bytes, none sees what the other writes.
+        let mut neighbours: BTreeMap<u8, Neighbours> = BTreeMap::new();
+        for (index, read) in (0..).zip(accesses).filter(|(_, access)| !access.writes) {
+            let place = self.places[index as usize];
+            let (before, after) = if masks.0 == masks.1 {
+                (place.checked_sub(1), (place < self.writes.len() as u32).then_some(place))
+            } else {
+                let neighbours = neighbours
+                    .entry(read.mask)
+                    .or_insert_with(|| Neighbours::new(read.mask, accesses, &self.writes));
+                neighbours.of(place)
+            };
+            if let Some(before) = before {
+                edge(self.writes[before as usize], index);
+            }
+            if let Some(after) = after {
+                edge(index, self.writes[after as usize]);
+            }
+        }
+    }
+}
+
+/// For each place, the next writes before and after it that touch certain bytes.
+struct Neighbours {
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Neighbours {
+    fn new(mask: u8, accesses: &[Access], writes: &[u32]) -> Neighbours {
+        let touches = |place: usize| accesses[writes[place] as usize].mask & mask != 0;
+        let mut before = vec![NONE; writes.len() + 1];
+        let mut after = vec![NONE; writes.len() + 1];
+        for place in 0..writes.len() {
+            before[place + 1] = if touches(place) { place as u32 } else { before[place] };
+        }
+        for place in (0..writes.len()).rev() {
+            after[place] = if touches(place) { place as u32 } else { after[place + 1] };
+        }
+        Neighbours { before, after }
+    }
+
+    fn of(&self, place: u32) -> (Option<u32>, Option<u32>) {
+        let (before, after) = (self.before[place as usize], self.after[place as usize]);
+        (Some(before).filter(|b| *b != NONE), Some(after).filter(|a| *a != NONE))
+    }
+}

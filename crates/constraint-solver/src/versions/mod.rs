@@ -1,0 +1,221 @@
+//! STRIDE's and OREO's constraint system as a [`crate::problem::Problem`]: writes have versions, reads have values and bounds.
+//!
+//! Where versions tell which write each read saw, they are edges: each write after the one before it, each read after the
+//! write it saw and before the next. That is always so in STRIDE, which counts writes under a lock. In OREO nothing orders
+//! writes and their versions, and cells whose versions contradict each other, or the reads, are left to the search; so
+//! are cells whose edges lead in a circle.
+mod access;
+mod cell;
+
+pub(crate) use access::seen_in_flight;
+
+use crate::Counted;
+use crate::Hints;
+use crate::Watch;
+use crate::epochs::Epochs;
+use crate::extent::Extents;
+use crate::problem::Node;
+use crate::resolve_watched;
+use crate::search::Circle;
+use crate::search::Resolved;
+use crate::translation::Event;
+use crate::translation::EventCollector;
+use crate::translation::ProblemWriter;
+use crate::translation::Translation;
+use crate::translation::edge;
+use crate::translation::records;
+use access::Access;
+use access::accesses;
+use cell::Linkage;
+use run_model::Logs;
+use run_model::Method;
+use std::collections::BTreeSet;
+
+/// A cell, and how its reads and writes are put into order.
+struct Cell<'a> {
+    accesses: &'a [Access],
+    linkage: Linkage,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// As the versions say.
+    Versions,
+    /// As the search finds out.
+    Search,
+}
+
+/// Cuts threads of damaged logs before reads of what is lost.
+pub(crate) fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
+    if !logs.threads.iter().any(|log| log.torn) {
+        return;
+    }
+    loop {
+        let accesses = accesses(logs, extents);
+        let mut lost = Vec::new();
+        for accesses in accesses.chunk_by(|one, other| one.cell == other.cell) {
+            let linkage = cell::link(accesses);
+            let unmatched = linkage.unmatched.iter().map(|read| &accesses[*read as usize]);
+            lost.extend(unmatched.map(|read| (read.thread, read.event)));
+            if logs.method == Method::Stride {
+                lost.extend(beyond_gaps(accesses, &linkage).map(|read| (read.thread, read.event)));
+            }
+        }
+        if lost.is_empty() {
+            return;
+        }
+        extents.cut_before(logs, epochs, &lost);
+    }
+}
+
+/// Reads that may have seen a write which is not there, because versions are missing up to their bound.
+fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterator<Item = &'a Access> {
+    let reads = accesses.iter().zip(&linkage.places).filter(|(access, _)| !access.writes);
+    reads
+        .filter(|(read, place)| {
+            let write = |place: u32| &accesses[linkage.writes[place as usize] as usize];
+            let seen = place.checked_sub(1).map_or(0, |place| write(place).version);
+            let there = linkage.writes[**place as usize..].iter();
+            let newer = there
+                .take_while(|write| accesses[**write as usize].version <= read.version)
+                .count() as u64;
+            newer < read.version.saturating_sub(seen)
+        })
+        .map(|(read, _)| read)
+}
+
+/// Translates and resolves.
+pub(crate) fn solve(
+    logs: &Logs,
+    extents: &Extents,
+    hints: Hints,
+    watch: &dyn Watch,
+) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+    let accesses = accesses(logs, extents);
+    let mut cells: Vec<Cell<'_>> = accesses
+        .chunk_by(|one, other| one.cell == other.cell)
+        .map(|accesses| {
+            let linkage = cell::link(accesses);
+            let is_certain = linkage.conflicts == 0 && linkage.monotonic && linkage.unmatched.is_empty();
+            let how = match logs.method == Method::Stride || is_certain {
+                true => How::Versions,
+                false => How::Search,
+            };
+            Cell { accesses, linkage, how }
+        })
+        .collect();
+    let translator = Translator::new(logs, extents, &accesses);
+    loop {
+        let mut translation = translator.translate(&cells);
+        match resolve_watched(&translation.problem, hints, watch) {
+            Ok(resolved) => {
+                let counted = count(&cells);
+                translation.events = translator.events;
+                return Ok((translation, resolved, counted));
+            }
+            Err(circle) => {
+                if !translator.give_up(&circle, &mut cells) {
+                    return Err((circle, translator.events));
+                }
+            }
+        }
+    }
+}
+
+fn count(cells: &[Cell<'_>]) -> Counted {
+    let mut counted = Counted::default();
+    for cell in cells {
+        counted.version_conflicts += u64::from(cell.linkage.conflicts);
+        counted.reads_unmatched += cell.linkage.unmatched.len() as u64;
+        let reads = (cell.accesses.len() - cell.linkage.writes.len()) as u64;
+        match cell.how {
+            How::Versions => counted.linked_by_versions += reads,
+            How::Search => counted.linked_by_search += reads,
+        }
+    }
+    counted
+}
+
+struct Translator<'a> {
+    logs: &'a Logs,
+    extents: &'a Extents,
+    epochs: Epochs,
+    events: Vec<Vec<u64>>,
+    edges: usize,
+}
+
+impl<'a> Translator<'a> {
+    fn new(logs: &'a Logs, extents: &'a Extents, accesses: &[Access]) -> Translator<'a> {
+        let epochs = Epochs::among(logs, |thread, event| extents.contains(thread, event));
+        let mut collector = EventCollector::new(logs.threads.len());
+        records(logs, extents, &epochs, |_, _, _| true, &mut collector);
+        for access in accesses {
+            collector.enter(event(access));
+        }
+        let (events, edges) = collector.finish();
+        Translator {
+            logs,
+            extents,
+            epochs,
+            events,
+            edges,
+        }
+    }
+
+    fn translate(&self, cells: &[Cell<'_>]) -> Translation {
+        let mut writer = ProblemWriter::new(self.logs, &self.events, self.edges, 0);
+        let epochs_missing = records(self.logs, self.extents, &self.epochs, |_, _, _| true, &mut writer);
+        for cell in cells {
+            match cell.how {
+                How::Versions | How::Search => {
+                    cell.linkage.edges(cell.accesses, |before, after| {
+                        let event = |index: u32| event(&cell.accesses[index as usize]);
+                        edge(&mut writer, event(before), event(after));
+                    });
+                }
+            }
+        }
+        Translation {
+            problem: writer.problem,
+            events: Vec::new(),
+            cells: cells.len() as u64,
+            runs: 0,
+            epochs_missing,
+        }
+    }
+
+    /// Leaves the cells with edges on this circle to the search. False: there are none.
+    fn give_up(&self, circle: &Circle, cells: &mut [Cell<'_>]) -> bool {
+        let mut given_up = false;
+        for edge in &circle.edges {
+            let (before, after) = (self.cells_at(edge.before), self.cells_at(edge.after));
+            for cell in before.intersection(&after) {
+                if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
+                    given_up |= cells[place].how != How::Search;
+                    cells[place].how = How::Search;
+                }
+            }
+        }
+        given_up
+    }
+
+    /// The cells that the event at this node accesses.
+    fn cells_at(&self, node: Node) -> BTreeSet<u64> {
+        let event = self.events[node.chain as usize][node.position as usize];
+        let records = &self.logs.threads[node.chain as usize].records;
+        let first = records.partition_point(|record| record.event < event);
+        let same = records[first..].iter().take_while(|record| record.event == event);
+        same.filter(|record| record.kind.is_versioned())
+            .map(|record| record.object / access::CELL_BYTES * access::CELL_BYTES)
+            .collect()
+    }
+}
+
+fn event(access: &Access) -> Event {
+    Event {
+        thread: access.thread,
+        event: access.event,
+        near: access.record,
+    }
+}
