@@ -93,12 +93,10 @@ impl SpeList {
                 list.sites += 1;
             }
             for spe in table.elements() {
-                let listed = found
-                    .entry((spe.kind, spe.name.clone()))
-                    .or_insert_with(|| Listed {
-                        spe: spe.clone(),
-                        sites: 0,
-                    });
+                let listed = found.entry((spe.kind, spe.name.clone())).or_insert_with(|| Listed {
+                    spe: spe.clone(),
+                    sites: 0,
+                });
                 // A module that only uses a variable does not know where it is declared.
                 if listed.spe.file.is_empty() {
                     listed.spe = spe;

@@ -41,7 +41,7 @@ impl Ended {
 
 /// Fit for a cell of a Markdown table.
 pub fn shortened(text: &str) -> String {
-    const LENGTH: usize = 90;
+    const LENGTH: usize = 140;
     let text = text.replace('|', "/").replace('\n', " ");
     match text.char_indices().nth(LENGTH) {
         Some((end, _)) => format!("{}…", text[..end].trim_end()),

@@ -279,7 +279,10 @@ impl Linkage {
         for (index, read) in (0..).zip(accesses).filter(|(_, access)| !access.writes) {
             let place = self.places[index as usize];
             let (before, after) = if masks.0 == masks.1 {
-                (place.checked_sub(1), (place < self.writes.len() as u32).then_some(place))
+                (
+                    place.checked_sub(1),
+                    (place < self.writes.len() as u32).then_some(place),
+                )
             } else {
                 let neighbours = neighbours
                     .entry(read.mask)

@@ -71,7 +71,10 @@ pub(crate) fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
 
 /// Reads that may have seen a write which is not there, because versions are missing up to their bound.
 fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterator<Item = &'a Access> {
-    let reads = accesses.iter().zip(&linkage.places).filter(|(access, _)| !access.writes);
+    let reads = accesses
+        .iter()
+        .zip(&linkage.places)
+        .filter(|(access, _)| !access.writes);
     reads
         .filter(|(read, place)| {
             let write = |place: u32| &accesses[linkage.writes[place as usize] as usize];

@@ -242,14 +242,7 @@ fn is_debug_option(word: &str) -> bool {
 }
 
 fn keeps_lines_only(word: &str) -> bool {
-    [
-        "-g1",
-        "-ggdb1",
-        "-gmlt",
-        "-gline-tables-only",
-        "-gline-directives-only",
-    ]
-    .contains(&word)
+    ["-g1", "-ggdb1", "-gmlt", "-gline-tables-only", "-gline-directives-only"].contains(&word)
 }
 
 /// Response files, which may name others. clang gets them unexpanded; we only look inside.

@@ -86,13 +86,9 @@ fn stacked(rows: &[&Row], title: String, breakdown: impl Fn(&Row) -> Option<Brea
         name: row.guest.to_owned(),
         bars: vec![match breakdown(row) {
             Some(parts) => Bar {
-                parts: vec![
-                    (REST, parts.rest.max(0.0)),
-                    (BY_O2, parts.second.max(0.0)),
-                    (BY_O1, parts.first.max(0.0)),
-                ],
+                parts: lengths(&parts),
                 label: format!(
-                    "{} + {} + {}",
+                    "{}, {}, {}",
                     percent(parts.rest),
                     percent(parts.second),
                     percent(parts.first)
@@ -115,6 +111,13 @@ fn stacked(rows: &[&Row], title: String, breakdown: impl Fn(&Row) -> Option<Brea
         ],
         groups: rows.iter().map(group).collect(),
     }
+}
+
+/// The whole is 100 %, also where an optimisation makes it dearer or noise leaves less than nothing; the label has the truth.
+fn lengths(parts: &Breakdown) -> Vec<(usize, f64)> {
+    let rest = parts.rest.clamp(0.0, 1.0);
+    let with_o2 = (parts.rest + parts.second).clamp(rest, 1.0);
+    vec![(REST, rest), (BY_O2, with_o2 - rest), (BY_O1, 1.0 - with_o2)]
 }
 
 /// OREO's figure 2: overhead by threads and operations.
@@ -143,4 +146,18 @@ pub fn of_bank(rows: &[(String, [Option<f64>; 2])]) -> (String, String) {
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacked_parts_are_always_a_whole() {
+        for (first, second, rest) in [(0.6, 0.3, 0.1), (0.9, 0.2, -0.1), (-0.5, 0.5, 1.0), (0.5, -0.7, 1.2)] {
+            let lengths = lengths(&Breakdown { first, second, rest });
+            assert!(lengths.iter().all(|(_, length)| *length >= 0.0), "{lengths:?}");
+            assert!((lengths.iter().map(|(_, length)| length).sum::<f64>() - 1.0).abs() < 1e-12);
+        }
+    }
 }

@@ -20,6 +20,7 @@ use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
+use std::time::Instant;
 
 const PARTS: [&str; 3] = ["speed", "bugs", "oreo"];
 
@@ -54,12 +55,14 @@ pub fn methods(arguments: &[&str]) -> Result<(), Failure> {
     }
     fs::create_dir_all(&folder)?;
     for part in &options.parts {
+        let started = Instant::now();
         let section = match part.as_str() {
             "speed" => speed::measure(&options, &folder)?,
             "bugs" => bugs::measure(&options, &folder)?,
             _ => oreo::measure(&options, &folder)?,
         };
         println!("{}\n", section.text);
+        eprintln!("xtask: {part} took {:.0} s", started.elapsed().as_secs_f64());
         if options.write {
             section.write(part, &options)?;
         } else {

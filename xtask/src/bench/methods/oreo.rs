@@ -8,6 +8,7 @@ use super::program::Programs;
 use super::program::Reason;
 use super::program::Recipe;
 use super::speed::SUBJECTS;
+use super::statistics::Summary;
 use super::variant::Build;
 use super::variant::Variant;
 use crate::bench::limited;
@@ -49,6 +50,9 @@ struct Row {
     by_versions: Vec<f64>,
     by_search: Vec<f64>,
     solve_ms: Vec<f64>,
+    /// Runs that were to be solved, and replayed, and those whose replay was the same.
+    runs: usize,
+    replayed: usize,
     z3: String,
     /// Why something is missing.
     reason: Option<Reason>,
@@ -58,6 +62,22 @@ impl Row {
     fn overhead(&self, index: usize) -> Option<f64> {
         let values = &self.overheads[index];
         (!values.is_empty()).then(|| median(values.iter().copied()))
+    }
+
+    fn is_solved(&self) -> bool {
+        self.runs > 0 && self.solve_ms.len() == self.runs
+    }
+
+    fn solved(&self) -> String {
+        let time = shown(&self.solve_ms, milliseconds);
+        match self.is_solved() {
+            true => time,
+            false => format!("{time}, {} of {}", self.solve_ms.len(), self.runs),
+        }
+    }
+
+    fn replays(&self) -> String {
+        format!("{} of {}", self.replayed, self.runs)
     }
 
     fn name(&self) -> String {
@@ -191,6 +211,7 @@ fn solve(row: &mut Row, programs: &Programs, seed: usize, folder: &Path) -> Resu
             return Ok(());
         }
     };
+    row.runs += 1;
     let chaos = format!("--chaos={}", seed + 1);
     let recorded = match program::record(program, Variant::Oreo, &[&chaos, "--timeout", "60"], folder, SHORT_RUN)? {
         Ok(recorded) => recorded,
@@ -213,7 +234,18 @@ fn solve(row: &mut Row, programs: &Programs, seed: usize, folder: &Path) -> Resu
             row.by_search.extend(figure("linked_by_search"));
             row.solve_ms.extend(figure("solve_ms"));
         }
-        Err(reason) => row.reason = Some(format!("not solved: {reason}")),
+        Err(reason) => {
+            row.reason = Some(format!("not solved: {reason}"));
+            return Ok(());
+        }
+    }
+    match recorded.ask("replay", &[])? {
+        Ok(verdict) if verdict["identical"] == 1 => row.replayed += 1,
+        Ok(verdict) => {
+            let what = verdict["divergence"]["what"].as_str().unwrap_or("it was another run");
+            row.reason = Some(format!("not replayed: {}", limited::shortened(what)));
+        }
+        Err(reason) => row.reason = Some(format!("not replayed: {reason}")),
     }
     Ok(())
 }
@@ -300,8 +332,12 @@ fn programs(options: &Options, folder: &Path) -> Result<Vec<Row>, Failure> {
     for run in 0..RUNS * options.repetitions {
         for (row, programs) in rows.iter_mut().zip(&builds) {
             eprintln!("xtask: {}, {} of {}", row.name, run + 1, RUNS * options.repetitions);
-            compare(row, programs, folder)?;
-            // Ten million accesses take a while, and are the same each time.
+            // The bugs are over in a tenth of a millisecond: noise.
+            let is_short = row.name == "TwoStage" || row.name == "Airline";
+            for _ in 0..if is_short { 4 } else { 1 } {
+                compare(row, programs, folder)?;
+            }
+            // Millions of accesses take a while, and are the same each time.
             if run < options.repetitions {
                 solve(row, programs, run, folder)?;
             }
@@ -314,12 +350,12 @@ fn page(banks: &[Row], programs: &[Row], options: &Options) -> String {
     let mut text = format!(
         "![Overhead of the unsynchronised bank](methods-bank.svg)\n\n\
          OREO's figure 2. A run of so few operations takes microseconds; so its transfers and checks are repeated, {} transfers in all, and \
-         the processor time of that is compared. Each bar is the median of {} runs, each against the native run before it. In the paper, \
-         STRIDE added 64 % and OREO 45 % on average.\n\n\
+         the processor time of that is compared. Each bar is the median of {} runs, each against the native run before it. {}\n\n\
          OREO's tables I and II: one round, recorded with chaos so that threads meet; medians of {} runs, conflicts of all. Z3 has the \
          formula of one run; after it was stopped, larger ones were not tried. The paper's logs are JSON.\n\n{}\n\n",
         grouped(u64::from(MEASURED_OPERATIONS)),
         RUNS * options.repetitions,
+        averages(banks),
         RUNS * options.repetitions,
         bank_table(banks) + &reasons(banks)
     );
@@ -333,9 +369,9 @@ fn page(banks: &[Row], programs: &[Row], options: &Options) -> String {
 
 fn bank_table(banks: &[Row]) -> String {
     let mut lines = vec![
-        "| threads | operations | accesses | OREO adds | STRIDE adds | log | paper | conflicts | linked by versions | by search | solving | Z3 | paper |"
+        "| threads | operations | accesses | OREO adds | STRIDE adds | log | paper | conflicts | linked by versions | by search | solving | replayed | Z3 | paper |"
             .to_owned(),
-        format!("|{}", "---|".repeat(13)),
+        format!("|{}", "---|".repeat(14)),
     ];
     for row in banks {
         let paper = PAPER_BANK.iter().find(|(threads, ..)| *threads == row.threads);
@@ -345,7 +381,7 @@ fn bank_table(banks: &[Row]) -> String {
             _ => (String::new(), ""),
         };
         lines.push(format!(
-            "| {} | {} | {} | {} | {} | {} | {log} | {} | {} | {} | {} | {} | {solving} |",
+            "| {} | {} | {} | {} | {} | {} | {log} | {} | {} | {} | {} | {} | {} | {solving} |",
             row.threads,
             row.operations,
             shown(&row.accesses, whole),
@@ -355,11 +391,29 @@ fn bank_table(banks: &[Row]) -> String {
             conflicts(row),
             shown(&row.by_versions, whole),
             shown(&row.by_search, whole),
-            shown(&row.solve_ms, milliseconds),
+            row.solved(),
+            row.replays(),
             row.z3
         ));
     }
     lines.join("\n")
+}
+
+fn averages(banks: &[Row]) -> String {
+    let average = |index| {
+        let values: Vec<f64> = banks.iter().filter_map(|row| row.overhead(index)).collect();
+        Summary::of(&values).map(|summary| summary.average)
+    };
+    match (average(0), average(1)) {
+        (Some(oreo), Some(stride)) => format!(
+            "On average OREO adds {} and STRIDE {}, {:.1} times as much; in the paper 45 % and 64 %, 1.4 times as much, of whole Java programs. What \
+             is measured here is nothing but the accesses.",
+            percent(oreo),
+            percent(stride),
+            stride / oreo
+        ),
+        _ => "Not all of it could be measured.".to_owned(),
+    }
 }
 
 /// All that there were, and in how many runs.
@@ -374,11 +428,11 @@ fn program_table(rows: &[Row]) -> String {
     let mut lines = vec![
         "| program | paper | threads | shared accesses | OREO adds | STRIDE adds | log | conflicts | solving |"
             .to_owned(),
-        format!("|{}", "---|".repeat(9)),
+        format!("|{}", "---|".repeat(10)),
     ];
     for (row, (.., paper)) in rows.iter().zip(PROGRAMS) {
         lines.push(format!(
-            "| {} | {paper} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {paper} | {} | {} | {} | {} | {} | {} | {} | {} |",
             row.name,
             row.threads,
             shown(&row.accesses, whole),
@@ -386,7 +440,8 @@ fn program_table(rows: &[Row]) -> String {
             shown(&row.overheads[1], percent),
             shown(&row.log_bytes, bytes),
             conflicts(row),
-            shown(&row.solve_ms, milliseconds)
+            row.solved(),
+            row.replays()
         ));
     }
     lines.join("\n")
@@ -407,8 +462,14 @@ fn goals(banks: &[Row]) -> Vec<(String, String, Option<bool>)> {
         (all, true) => format!("{all} of {all}"),
         (all, false) => format!("{} of {all}; not with {}", all - dearer.len(), dearer.join(", ")),
     };
-    let largest = banks.iter().filter(|row| row.operations == 1000);
-    let slowest = largest.flat_map(|row| row.solve_ms.iter().copied()).reduce(f64::max);
+    let largest: Vec<&Row> = banks.iter().filter(|row| row.operations == 1000).collect();
+    let slowest = largest
+        .iter()
+        .flat_map(|row| row.solve_ms.iter().copied())
+        .reduce(f64::max);
+    let (runs, solved) = largest.iter().fold((0, 0), |(runs, solved), row| {
+        (runs + row.runs, solved + row.solve_ms.len())
+    });
     vec![
         (
             "OREO adds less than STRIDE to every bank".to_owned(),
@@ -417,8 +478,10 @@ fn goals(banks: &[Row]) -> Vec<(String, String, Option<bool>)> {
         ),
         (
             "the bank with 1000 operations is solved in seconds (the paper gave up after 8 h): at most 10 s".to_owned(),
-            slowest.map_or("?".to_owned(), |slowest| format!("at most {}", milliseconds(slowest))),
-            slowest.map(|slowest| slowest <= 10_000.0),
+            slowest.map_or(format!("{solved} of {runs} solved"), |slowest| {
+                format!("{solved} of {runs} solved, in at most {}", milliseconds(slowest))
+            }),
+            (runs > 0).then_some(solved == runs && slowest.is_some_and(|slowest| slowest <= 10_000.0)),
         ),
     ]
 }

@@ -149,7 +149,7 @@ pub fn record(
     let mut command = of_refrain("record", folder);
     command.args(variant.arguments()).args(["--max-size", LOG_BYTES_MAX]);
     command.args(extra).arg("-o").arg(&run).arg("--").arg(program);
-    let ended = limited::run(command, limit)?;
+    let ended = run_about(command, limit, &run)?;
     let meta = fs::read(run.join("run.json")).ok();
     let mut recorded = Recorded {
         run,
@@ -168,6 +168,13 @@ pub fn record(
     })
 }
 
+/// What it says does not depend on where the run is.
+fn run_about(command: Command, limit: Duration, run: &Path) -> Result<Ended, Failure> {
+    let mut ended = limited::run(command, limit)?;
+    ended.stderr = ended.stderr.replace(&run.display().to_string(), "the run");
+    Ok(ended)
+}
+
 /// `refrain` with its runs below the folder.
 fn of_refrain(subcommand: &str, folder: &Path) -> Command {
     let mut command = Command::new(refrain());
@@ -180,7 +187,7 @@ impl Recorded {
     pub fn ask(&self, subcommand: &str, arguments: &[&str]) -> Result<Result<Value, Reason>, Failure> {
         let mut command = of_refrain(subcommand, self.folder());
         command.arg("--json").args(arguments).arg(&self.run);
-        let ended = limited::run(command, LOOKING)?;
+        let ended = run_about(command, LOOKING, &self.run)?;
         // A divergence is an answer, too.
         Ok(serde_json::from_str(&ended.stdout).map_err(|_| ended.reason()))
     }
@@ -189,7 +196,7 @@ impl Recorded {
     pub fn write_formula(&self, file: &Path) -> Result<Result<(), Reason>, Failure> {
         let mut command = of_refrain("solve", self.folder());
         command.arg("--emit-smt2").arg(file).arg(&self.run);
-        let ended = limited::run(command, LOOKING)?;
+        let ended = run_about(command, LOOKING, &self.run)?;
         Ok(match ended.status {
             Some(0) => Ok(()),
             _ => Err(ended.reason()),
