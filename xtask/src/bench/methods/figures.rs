@@ -1,16 +1,26 @@
 //! The papers' figures, drawn from what was measured here.
 use super::speed::Row;
 use super::statistics::Breakdown;
+use super::statistics::TIME_FLOOR;
 use super::variant::Variant;
 use crate::bench::bars::Bar;
 use crate::bench::bars::Bars;
 use crate::bench::bars::Group;
-use crate::bench::table::bytes;
 
-/// Less added time than this is noise: nothing that could be reduced.
-pub const TIME_FLOOR: f64 = 0.02;
+/// What a bar of a normalised chart shows, and its colour.
+type Shown = (&'static str, usize, fn(&Row) -> Option<f64>);
 
-const NORMALISED: [Variant; 3] = [Variant::Leap, Variant::Stride, Variant::Light];
+const TIMES: [Shown; 3] = [
+    ("LEAP", Variant::Leap.colour(), |row| row.overhead(Variant::Leap)),
+    ("STRIDE", Variant::Stride.colour(), |row| row.overhead(Variant::Stride)),
+    ("Light", Variant::Light.colour(), |row| row.overhead(Variant::Light)),
+];
+const SIZES: [Shown; 4] = [
+    ("LEAP, accesses", 5, Row::accesses_of_leap),
+    ("LEAP, runs", Variant::Leap.colour(), |row| row.longs(Variant::Leap)),
+    ("STRIDE", Variant::Stride.colour(), |row| row.longs(Variant::Stride)),
+    ("Light", Variant::Light.colour(), |row| row.longs(Variant::Light)),
+];
 const REST: usize = 0;
 const BY_O2: usize = 1;
 const BY_O1: usize = 4;
@@ -21,14 +31,14 @@ pub fn of_speed(rows: &[Row], threads: u32) -> Vec<(String, String)> {
     let time = normalised(
         &rows,
         format!("Time overhead of recording, {threads} threads (Light, figure 4)"),
-        Row::overhead,
+        &TIMES,
         |value| format!("{value:.2}"),
     );
     let space = normalised(
         &rows,
-        format!("Log, {threads} threads (Light, figure 5)"),
-        Row::log_bytes,
-        bytes,
+        format!("Long integers in the log, {threads} threads (Light, figure 5)"),
+        &SIZES,
+        thousands,
     );
     let parts_of_time = stacked(
         &rows,
@@ -50,21 +60,17 @@ pub fn of_speed(rows: &[Row], threads: u32) -> Vec<(String, String)> {
     .to_vec()
 }
 
-fn normalised(
-    rows: &[&Row],
-    title: String,
-    figure: impl Fn(&Row, Variant) -> Option<f64>,
-    label: impl Fn(f64) -> String,
-) -> Bars {
+fn normalised(rows: &[&Row], title: String, shown: &[Shown], label: impl Fn(f64) -> String) -> Bars {
     let group = |row: &&Row| {
-        let values = NORMALISED.map(|method| (method, figure(row, method)));
+        let values: Vec<(usize, Option<f64>)> =
+            shown.iter().map(|(_, colour, figure)| (*colour, figure(row))).collect();
         // Noise may leave nothing, or less.
         let most = values
             .iter()
             .filter_map(|(_, value)| *value)
             .fold(f64::MIN_POSITIVE, f64::max);
-        let bar = |(method, value): (Variant, Option<f64>)| Bar {
-            parts: vec![(method.colour(), value.unwrap_or(0.0).max(0.0) / most)],
+        let bar = |(colour, value): (usize, Option<f64>)| Bar {
+            parts: vec![(colour, value.unwrap_or(0.0).max(0.0) / most)],
             label: value.map_or("not measured".to_owned(), &label),
         };
         Group {
@@ -76,7 +82,7 @@ fn normalised(
         title,
         x_label: "of the most expensive",
         tick: percent,
-        legend: NORMALISED.map(|method| (method.colour(), method.name())).to_vec(),
+        legend: shown.iter().map(|(name, colour, _)| (*colour, *name)).collect(),
         groups: rows.iter().map(group).collect(),
     }
 }
@@ -142,6 +148,14 @@ pub fn of_bank(rows: &[(String, [Option<f64>; 2])]) -> (String, String) {
         groups: rows.iter().map(group).collect(),
     };
     ("methods-bank.svg".to_owned(), bars.svg())
+}
+
+/// Long integers, in thousands.
+fn thousands(value: f64) -> String {
+    match value / 1e3 {
+        small if small < 10.0 => format!("{small:.2} K"),
+        large => format!("{large:.0} K"),
+    }
 }
 
 fn percent(share: f64) -> String {

@@ -6,8 +6,10 @@
 mod bugs;
 mod figures;
 mod oreo;
+mod oreo_page;
 mod program;
 mod speed;
+mod speed_page;
 mod statistics;
 mod variant;
 

@@ -34,8 +34,8 @@ impl Summary {
     }
 }
 
-/// Less than this is noise, of times and of logs, and counts as so much: it must not make a quotient small.
-const TIME_FLOOR: f64 = 0.02;
+/// Less added time than this is noise, and counts as so much: it must not make a quotient small.
+pub const TIME_FLOOR: f64 = 0.02;
 
 /// The geometric mean of the quotients of two added times, both in units of the native run, and of how many. Programs that
 /// neither slows down are left out.

@@ -74,7 +74,7 @@ impl Variant {
     }
 
     /// The same in all charts.
-    pub fn colour(self) -> usize {
+    pub const fn colour(self) -> usize {
         match self {
             Variant::Leap => 2,
             Variant::Stride => 3,
