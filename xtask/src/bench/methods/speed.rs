@@ -59,6 +59,9 @@ pub const SUBJECTS: [Subject; 14] = [
     speed("sparsematmult.c", "-DSIZE=2000 -DSCALE=1/25"),
 ];
 
+/// Larger logs are counted once.
+const COUNTED_BYTES: f64 = 5e6;
+
 impl Subject {
     pub fn name(&self) -> &'static str {
         self.file.split('.').next().unwrap_or(self.file)
@@ -86,8 +89,8 @@ struct Sample {
 #[derive(Default)]
 struct Cell {
     samples: Vec<Sample>,
-    /// Of the first repetition: long integers, and those of access vectors without runs.
-    longs: Option<(f64, f64)>,
+    /// Long integers, and those of access vectors without runs.
+    longs: Vec<(f64, f64)>,
     /// There is nothing to show but this.
     reason: Option<Reason>,
 }
@@ -120,13 +123,18 @@ impl Row {
         self.median(variant, |sample| sample.log_bytes)
     }
 
+    fn median_longs(&self, variant: Variant, figure: impl Fn(&(f64, f64)) -> f64) -> Option<f64> {
+        let cell = self.cells.get(&variant)?;
+        (cell.reason.is_none() && !cell.longs.is_empty()).then(|| median(cell.longs.iter().map(figure)))
+    }
+
     pub fn longs(&self, variant: Variant) -> Option<f64> {
-        self.cells.get(&variant)?.longs.map(|(longs, _)| longs)
+        self.median_longs(variant, |(longs, _)| *longs)
     }
 
     /// Long integers of LEAP if access vectors are not kept as runs.
     pub fn accesses_of_leap(&self) -> Option<f64> {
-        self.cells.get(&Variant::Leap)?.longs.map(|(_, events)| events)
+        self.median_longs(Variant::Leap, |(_, events)| *events)
     }
 
     /// What O1 and O2 take away of V_basic.
@@ -223,9 +231,10 @@ fn repeat(subject: &Subject, programs: &Programs, folder: &Path, row: &mut Row) 
                     Some(sample) => cell.samples.push(sample),
                     None => cell.reason = Some("did not say what it took".to_owned()),
                 }
-                if cell.longs.is_none() {
+                // Counting millions of records takes a second; such logs hardly differ.
+                if cell.longs.is_empty() || recorded.log_bytes < COUNTED_BYTES {
                     match recorded.count()? {
-                        Ok(counted) => cell.longs = Some((counted.longs(variant), counted.events())),
+                        Ok(counted) => cell.longs.push((counted.longs(variant), counted.events())),
                         Err(reason) => cell.reason = Some(reason),
                     }
                 }
