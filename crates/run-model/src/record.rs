@@ -297,23 +297,30 @@ pub struct Extent {
     pub bytes: u8,
     /// Somebody else wrote them (the kernel, a library): `value` is not known.
     pub unknown: bool,
+    /// Of a read: the cell had the same version before, and nobody was writing it by the rules of stride; so this is the
+    /// version that was read. By those of oreo, a write that had begun before may have come in between.
+    pub quiet: bool,
 }
 
 impl Extent {
     const BYTES: u8 = 15;
     const UNKNOWN: u8 = 16;
+    const QUIET: u8 = 32;
 
     pub fn pack(self) -> Access {
-        Access(self.bytes | if self.unknown { Extent::UNKNOWN } else { 0 })
+        let unknown = if self.unknown { Extent::UNKNOWN } else { 0 };
+        let quiet = if self.quiet { Extent::QUIET } else { 0 };
+        Access(self.bytes | unknown | quiet)
     }
 
     /// `None` if there are no such extents at such an address.
     pub fn unpack(access: Access, object: u64) -> Option<Extent> {
         let bytes = access.0 & Extent::BYTES;
         let fits = bytes >= 1 && object % 8 + u64::from(bytes) <= 8;
-        (fits && access.0 & !(Extent::BYTES | Extent::UNKNOWN) == 0).then_some(Extent {
+        (fits && access.0 & !(Extent::BYTES | Extent::UNKNOWN | Extent::QUIET) == 0).then_some(Extent {
             bytes,
             unknown: access.0 & Extent::UNKNOWN != 0,
+            quiet: access.0 & Extent::QUIET != 0,
         })
     }
 

@@ -5,6 +5,7 @@ use crate::access::generations::Owned;
 use crate::access::loops::LoopCells;
 use crate::access::moves::Ahead;
 use crate::access::moves::MoveTime;
+use crate::access::vectors::Held;
 use crate::calls::InputReader;
 use crate::calls::InputWriter;
 use crate::calls::Pending;
@@ -117,6 +118,8 @@ pub struct Local {
     change_point: u64,
     /// Recording access vectors: the shared program element of the access under way; 0: its code does not say.
     pub element: u32,
+    /// The elements that are locked for it.
+    pub held_elements: *const Held,
     pub heap: ThreadHeap,
     /// Destructor rounds still to wait for before the thread counts as ended.
     pub exit_rounds: u32,
@@ -188,6 +191,7 @@ impl Local {
                 chaos: Chaos::new(index),
                 change_point: u64::MAX,
                 element: 0,
+                held_elements: core::ptr::null(),
                 heap: ThreadHeap::new(index),
                 exit_rounds: 4,
                 start: None,

@@ -307,6 +307,7 @@ impl Machine<'_> {
         let extent = Extent {
             bytes: length as u8,
             unknown: false,
+            quiet: false,
         };
         let record = Record {
             kind,

@@ -19,7 +19,7 @@ use runtime_abi::CHUNK_BYTES;
 impl Local {
     /// One atomic operation as one event.
     #[inline]
-    fn perform_atomic<R, A: FnOnce() -> R, S: FnOnce(&R) -> Seen>(
+    fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(&R) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,

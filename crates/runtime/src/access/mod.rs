@@ -10,7 +10,7 @@ mod plain;
 mod ranges;
 mod seen;
 mod strings;
-mod vectors;
+pub mod vectors;
 mod versions;
 mod word_scan;
 

@@ -30,7 +30,7 @@ pub const CELLS_MAX: usize = 72;
 impl Local {
     /// Does `access` to `[address, address + bytes)` as one event. `seen` says which values it moved.
     #[inline(always)]
-    pub fn perform<R, A: FnOnce() -> R, S: FnOnce(&R) -> Seen>(
+    pub fn perform<R, A: FnMut() -> R, S: FnOnce(&R) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
@@ -92,7 +92,7 @@ impl Local {
         bytes: u64,
         reach: Reach,
         atomic: Atomic,
-        access: impl FnOnce() -> R,
+        access: impl FnMut() -> R,
         seen: impl FnOnce(&R) -> Seen,
     ) -> R {
         match control::recorder() {
@@ -108,12 +108,12 @@ impl Local {
 
     /// The access, in a chunk that is split; gives it back undone if the chunk is not split any more.
     #[inline(always)]
-    pub fn perform_in_split_chunk<R, A: FnOnce() -> R, S: FnOnce(&R) -> Seen>(
+    pub fn perform_in_split_chunk<R, A: FnMut() -> R, S: FnOnce(&R) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
         reach: Reach,
-        access: A,
+        mut access: A,
         seen: S,
     ) -> Result<R, (A, S)> {
         let cell = address & !(CELL_BYTES - 1);

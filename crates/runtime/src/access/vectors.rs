@@ -14,6 +14,7 @@ use crate::control;
 use crate::control::Recorder;
 use crate::local::Local;
 use crate::sites;
+use core::cell::Cell;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
@@ -73,10 +74,12 @@ fn place(id: u32) -> u16 {
 }
 
 /// The elements of one access, locked in the order of their places.
-struct Held {
+pub struct Held {
     places: [u16; HELD_MAX],
     words: [u64; HELD_MAX],
     count: usize,
+    /// The access faulted, and the program's handler runs, or has run.
+    given_up: Cell<bool>,
 }
 
 impl Held {
@@ -85,6 +88,7 @@ impl Held {
             places: [0; HELD_MAX],
             words: [0; HELD_MAX],
             count: 0,
+            given_up: Cell::new(false),
         }
     }
 
@@ -160,7 +164,12 @@ impl Local {
                 held.unlock_unused();
                 continue;
             }
+            self.held_elements = &raw const held;
             let result = access();
+            self.held_elements = core::ptr::null();
+            if held.given_up.get() {
+                held.lock();
+            }
             for i in 0..held.count {
                 self.log_access(&TABLE[held.places[i] as usize], held.words[i]);
             }
@@ -179,6 +188,17 @@ impl Local {
             }
             self.complete();
             return result;
+        }
+    }
+
+    /// The access under way has faulted, and the program has a handler for that: others, and the handler, may have the
+    /// elements meanwhile. If it returns, the access is made after all.
+    pub fn give_up_elements(&mut self) {
+        // SAFETY: null, or what `perform_in_vectors` holds further up the stack of this thread.
+        if let Some(held) = unsafe { self.held_elements.as_ref() } {
+            held.unlock_unused();
+            held.given_up.set(true);
+            self.held_elements = core::ptr::null();
         }
     }
 

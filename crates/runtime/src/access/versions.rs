@@ -6,11 +6,15 @@
 //! version, or a newer one. The lock bit is given back with a locked instruction: no later read of the writer passes its
 //! write, and the run is sequentially consistent.
 //!
+//! An event is one step, but an access of several cells is not. Whoever writes several holds the lock bits of all until the
+//! last is written, and a read first waits while its cell is locked: who has seen one of them sees all. A read of
+//! several looks at their versions before and after, and reads again if one has changed.
+//!
 //! Oreo: writes take no lock. Two may get the same version, and an old version may be stored over a newer one; which
 //! write a read saw is then a matter of values, and of the solver. Nothing keeps a read from passing the thread's own
 //! earlier write, as x86 does, so there are runs that no order of events explains.
 //!
-//! Atomic updates take the lock bit in both: they are synchronisation.
+//! Atomic updates take the lock bit in both: they are synchronisation. So do writes of several cells.
 use crate::access::cell;
 use crate::access::cell::Reach;
 use crate::access::cell::cell_word;
@@ -20,6 +24,8 @@ use crate::access::seen::Seen;
 use crate::control;
 use crate::control::Recorder;
 use crate::local::Local;
+use crate::processes;
+use crate::sys::Backoff;
 use crate::trace::Atomic;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -51,6 +57,25 @@ fn parts(address: u64, bytes: u64) -> impl Iterator<Item = Part> {
     })
 }
 
+/// The version of a cell that nobody is writing.
+#[inline]
+fn wait_for_version(part: Part) -> u64 {
+    let word = cell_word(part.address);
+    let version = word.load(Acquire);
+    if version & cell::LOCKED == 0 {
+        return version;
+    }
+    let mut backoff = Backoff::default();
+    loop {
+        backoff.wait();
+        let version = word.load(Acquire);
+        // Whoever held it may have stayed behind in the process that was forked.
+        if version & cell::LOCKED == 0 || processes::is_alone() {
+            return version & !cell::LOCKED;
+        }
+    }
+}
+
 impl Local {
     /// The access as one event, with its values and versions.
     pub fn perform_versioned<R>(
@@ -59,10 +84,11 @@ impl Local {
         bytes: u64,
         reach: Reach,
         atomic: Atomic,
-        access: impl FnOnce() -> R,
+        access: impl FnMut() -> R,
         seen: impl FnOnce(&R) -> Seen,
     ) -> R {
-        let is_locked = control::recorder() == Recorder::Versions || atomic == Atomic::Yes;
+        let is_wide = address % CELL_BYTES + bytes > CELL_BYTES;
+        let is_locked = control::recorder() == Recorder::Versions || atomic == Atomic::Yes || is_wide;
         match reach {
             Reach::Reads => self.read_versioned(address, bytes, access, seen),
             _ if is_locked => self.write_locked(address, bytes, reach, access, seen),
@@ -74,16 +100,32 @@ impl Local {
         &mut self,
         address: u64,
         bytes: u64,
-        access: impl FnOnce() -> R,
+        mut access: impl FnMut() -> R,
         seen: impl FnOnce(&R) -> Seen,
     ) -> R {
-        let result = access();
-        compiler_fence(SeqCst);
+        let mut versions = [0; CELLS_MAX];
+        let (result, quiet) = loop {
+            for (part, version) in parts(address, bytes).zip(&mut versions) {
+                *version = wait_for_version(part);
+            }
+            compiler_fence(SeqCst);
+            let result = access();
+            compiler_fence(SeqCst);
+            let mut quiet = true;
+            let mut cells = 0;
+            for (part, version) in parts(address, bytes).zip(&mut versions) {
+                // Acquire: not before the value; x86 keeps loads in order.
+                let now = cell_word(part.address).load(Acquire);
+                quiet &= now == core::mem::replace(version, now & !cell::LOCKED);
+                cells += 1;
+            }
+            if cells == 1 || quiet {
+                break (result, quiet);
+            }
+        };
         let read = seen(&result).read;
-        for part in parts(address, bytes) {
-            // Acquire: not before the value; x86 keeps loads in order.
-            let version = cell_word(part.address).load(Acquire) & !cell::LOCKED;
-            self.log_part(Kind::Read, part, read, version);
+        for (part, version) in parts(address, bytes).zip(versions) {
+            self.log_part(Kind::Read, part, read, version, quiet);
         }
         self.complete();
         result
@@ -94,7 +136,7 @@ impl Local {
         address: u64,
         bytes: u64,
         reach: Reach,
-        access: impl FnOnce() -> R,
+        mut access: impl FnMut() -> R,
         seen: impl FnOnce(&R) -> Seen,
     ) -> R {
         let mut versions = [0; CELLS_MAX];
@@ -108,9 +150,9 @@ impl Local {
         let Seen { read, written } = seen(&result);
         for (part, version) in parts(address, bytes).zip(versions) {
             if reach == Reach::Both {
-                self.log_part(Kind::Read, part, read, version);
+                self.log_part(Kind::Read, part, read, version, true);
             }
-            self.log_part(Kind::Write, part, written, version + 1);
+            self.log_part(Kind::Write, part, written, version + 1, false);
         }
         for (part, version) in parts(address, bytes).zip(versions) {
             // SeqCst, as a locked instruction: see above.
@@ -124,7 +166,7 @@ impl Local {
         &mut self,
         address: u64,
         bytes: u64,
-        access: impl FnOnce() -> R,
+        mut access: impl FnMut() -> R,
         seen: impl FnOnce(&R) -> Seen,
     ) -> R {
         let mut versions = [0; CELLS_MAX];
@@ -137,17 +179,18 @@ impl Local {
         let result = access();
         let written = seen(&result).written;
         for (part, version) in parts(address, bytes).zip(versions) {
-            self.log_part(Kind::Write, part, written, version);
+            self.log_part(Kind::Write, part, written, version, false);
         }
         self.complete();
         result
     }
 
-    fn log_part(&mut self, kind: Kind, part: Part, moved: Moved, version: u64) {
+    fn log_part(&mut self, kind: Kind, part: Part, moved: Moved, version: u64, quiet: bool) {
         let value = moved.piece(part.offset, part.bytes);
         let extent = Extent {
             bytes: part.bytes as u8,
             unknown: value.is_none(),
+            quiet,
         };
         self.record_access(kind, part.address, extent, value.unwrap_or(0), version);
     }

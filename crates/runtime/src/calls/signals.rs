@@ -172,7 +172,12 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         }
         // It comes from the log.
         (Mode::Replay, Some(_)) if !is_fault => {}
-        _ => call(WISHES[signal as usize].get(), signal, info, context),
+        (_, local) => {
+            if let Some(local) = local {
+                local.give_up_elements();
+            }
+            call(WISHES[signal as usize].get(), signal, info, context);
+        }
     }
 }
 
