@@ -4,7 +4,11 @@
 //# flags: -O2
 #include "bench.h"
 
-enum { BYTES = 12 << 20, ROUNDS = 8, KEYS = 6 * ROUNDS + 4 };
+#ifndef SIZE
+#define SIZE (12 << 20)
+#endif
+
+enum { BYTES = SIZE, ROUNDS = 8, KEYS = 6 * ROUNDS + 4 };
 
 static uint16_t *plain, *coded;
 static uint16_t keys[KEYS];

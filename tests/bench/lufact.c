@@ -4,7 +4,11 @@
 #include "bench.h"
 #include <math.h>
 
-enum { N = 900 };
+#ifndef SIZE
+#define SIZE 900
+#endif
+
+enum { N = SIZE };
 
 static double (*matrix)[N];
 static size_t pivots[N];

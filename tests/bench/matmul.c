@@ -3,7 +3,11 @@
 //# flags: -O2
 #include "bench.h"
 
-enum { N = 700 };
+#ifndef SIZE
+#define SIZE 700
+#endif
+
+enum { N = SIZE };
 
 static double a[N][N], b[N][N], c[N][N];
 

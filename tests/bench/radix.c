@@ -3,7 +3,11 @@
 //# flags: -O2
 #include "bench.h"
 
-enum { KEYS = 6000000, BITS = 8, BINS = 1 << BITS };
+#ifndef SIZE
+#define SIZE 6000000
+#endif
+
+enum { KEYS = SIZE, BITS = 8, BINS = 1 << BITS };
 
 static uint32_t *keys, *sorted;
 static size_t places[THREADS][BINS];

@@ -4,7 +4,11 @@
 //# flags: -O2
 #include "bench.h"
 
-enum { SIDE = 1000, ITERATIONS = 900 };
+#ifndef SIZE
+#define SIZE 1000
+#endif
+
+enum { SIDE = SIZE, ITERATIONS = 900 };
 
 static double grid[SIDE][SIDE];
 

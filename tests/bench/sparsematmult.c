@@ -4,7 +4,11 @@
 //# flags: -O2
 #include "bench.h"
 
-enum { ROWS = 60000, PER_ROW = 5, PASSES = 3000 };
+#ifndef SIZE
+#define SIZE 60000
+#endif
+
+enum { ROWS = SIZE, PER_ROW = 5, PASSES = 3000 };
 
 static double values[ROWS * PER_ROW], x[ROWS], y[ROWS];
 static uint32_t columns[ROWS * PER_ROW], starts[ROWS + 1];

@@ -3,10 +3,13 @@
 //! Variants take turns inside every repetition, so that a slow minute of a shared machine hits all of them; medians of
 //! ratios are robust against the rest. Processor time is compared, because wall time on a busy machine is not ours;
 //! replay is compared by wall time, since waiting is what it does.
+mod bars;
 pub mod inputs;
 mod lab;
+mod limited;
 mod load;
 mod measure;
+pub mod methods;
 mod plot;
 pub mod solve;
 mod table;

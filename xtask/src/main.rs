@@ -37,6 +37,14 @@ usage: cargo xtask <command>
         --repetitions N   seeds of each size (default 3)
         --limit SECONDS   for one solution of Z3 (default 60)
         --large           up to 10,000,000 dependences; needs about 10 GB
+        --no-write        print the tables, leave docs/ alone
+  bench methods [OPTION] Light against LEAP, STRIDE and OREO: what recording costs, which bugs come back (Light, §5; OREO, §IV)
+        --parts A,B       of speed, bugs, oreo (default: all)
+        --guests A,B      only these, of speed and bugs (then docs/ is left alone)
+        --threads A,B     even numbers of threads (default 2,4,8)
+        --repetitions N   runs of each variant, interleaved (default 3; five times as many of the shortest)
+        --limit SECONDS   for one solution of Z3 (default 60)
+        --quick           once, two threads, the papers' bugs; docs/ is left alone
         --no-write        print the tables, leave docs/ alone";
 
 fn main() -> ExitCode {
@@ -55,6 +63,7 @@ fn main() -> ExitCode {
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         ["bench", "solve", options @ ..] => bench::solve::solve(options),
+        ["bench", "methods", options @ ..] => bench::methods::methods(options),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -30,6 +30,9 @@ pub const MEASURED: [(&str, &str); 4] = [
     ("zstd", "zstd"),
 ];
 
+/// What `bench methods` compares with.
+pub const COMPARED: [(&str, &str); 1] = [("z3", "z3")];
+
 type Package = (&'static str, &'static str);
 
 pub fn setup() -> Result<(), Failure> {

@@ -245,7 +245,10 @@ pub struct DumpArguments {
     /// The inputs instead of the records: system calls and signals, with their results
     #[arg(long)]
     pub inputs: bool,
-    /// Print one JSON object per record and line
+    /// Only how many records of each kind there are, and from how many sources
+    #[arg(long, conflicts_with_all = ["around", "limit", "inputs"])]
+    pub count: bool,
+    /// Print one JSON object per record and line; with --count, one
     #[arg(long)]
     pub json: bool,
 }

@@ -3,6 +3,7 @@ use crate::Ended;
 use crate::Failure;
 use crate::arguments::DumpArguments;
 use crate::output::print;
+use crate::output::print_json;
 use crate::output::say;
 use log_format::Log;
 use replayer::Input;
@@ -10,10 +11,13 @@ use replayer::Overview;
 use replayer::SiteBook;
 use replayer::What;
 use replayer::describe;
+use run_model::Kind;
 use run_model::Record;
 use run_store::Store;
 use serde_json::Value;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io;
 use std::io::Write;
 
@@ -34,9 +38,20 @@ pub fn dump(arguments: &DumpArguments) -> Ended {
             run.name()
         )));
     }
+    let threads = (0..threads).filter(|thread| arguments.thread.is_none_or(|wanted| wanted == *thread));
     let mut damages = Vec::new();
+    if arguments.count {
+        let mut counts = Counts::default();
+        for thread in threads {
+            let (log, damage) = replayer::load_prefix(&run, thread);
+            damages.extend(damage);
+            counts.events += overview.slots[thread as usize].count;
+            log.records.iter().for_each(|record| counts.add(record));
+        }
+        return counts.show(arguments.json).map(|()| ended(&damages));
+    }
     print(|out| {
-        for thread in (0..threads).filter(|thread| arguments.thread.is_none_or(|wanted| wanted == *thread)) {
+        for thread in threads {
             if arguments.inputs {
                 let (inputs, damage) = replayer::load_inputs(&run, thread);
                 damages.extend(damage);
@@ -56,8 +71,50 @@ pub fn dump(arguments: &DumpArguments) -> Ended {
         }
         Ok(())
     })?;
+    Ok(ended(&damages))
+}
+
+fn ended(damages: &[impl Display]) -> u8 {
     damages.iter().for_each(|damage| say(format_args!("{damage}")));
-    Ok(if damages.is_empty() { 0 } else { 3 })
+    if damages.is_empty() { 0 } else { 3 }
+}
+
+/// How much of what there is.
+#[derive(Default)]
+struct Counts {
+    events: u64,
+    /// Records and their sources, by kind.
+    kinds: BTreeMap<Kind, (u64, u64)>,
+}
+
+impl Counts {
+    fn add(&mut self, record: &Record) {
+        let (records, sources) = self.kinds.entry(record.kind).or_default();
+        *records += 1;
+        *sources += record.sources.len() as u64;
+    }
+
+    fn show(&self, as_json: bool) -> Result<(), Failure> {
+        let rows = Kind::ALL.map(|kind| (kind_name(kind), self.kinds.get(&kind).copied().unwrap_or_default()));
+        if as_json {
+            let kinds: serde_json::Map<String, Value> = rows
+                .into_iter()
+                .map(|(name, (records, sources))| (name, json!({ "records": records, "sources": sources })))
+                .collect();
+            return print_json(&json!({ "events": self.events, "kinds": kinds }));
+        }
+        print(|out| {
+            writeln!(out, "{} events", self.events)?;
+            for (name, (records, sources)) in rows.iter().filter(|(_, (records, _))| *records > 0) {
+                writeln!(out, "  {name:<8} {records:>12} records from {sources} sources")?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn kind_name(kind: Kind) -> String {
+    format!("{kind:?}").to_lowercase()
 }
 
 fn selected<'a, T>(records: &'a [T], arguments: &DumpArguments, event_of: impl Fn(&T) -> u64) -> &'a [T] {
@@ -125,7 +182,7 @@ fn record_json(thread: u32, record: &Record, sites: &SiteBook) -> Value {
     json!({
         "thread": thread,
         "event": record.event,
-        "kind": format!("{:?}", record.kind).to_lowercase(),
+        "kind": kind_name(record.kind),
         "what": describe::operation(record.kind, record.op, record.access),
         "object": format!("{:#x}", record.object),
         "value": record.value,

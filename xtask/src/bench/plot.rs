@@ -55,16 +55,22 @@ impl Plot {
         let y = |value: f64| {
             HEIGHT - BOTTOM - (value.log10() - f64::from(y_low)) / f64::from(y_high - y_low) * (HEIGHT - TOP - BOTTOM)
         };
-        let mut svg = head(self.title);
+        let mut svg = head(self.title, WIDTH, HEIGHT);
         for power in x_low..=x_high {
             let at = x(10f64.powi(power));
             line(&mut svg, "grid", (at, TOP), (at, HEIGHT - BOTTOM));
-            text(&mut svg, "middle", (at, HEIGHT - BOTTOM + 18.0), &(self.x_tick)(power));
+            text(
+                &mut svg,
+                "",
+                "middle",
+                (at, HEIGHT - BOTTOM + 18.0),
+                &(self.x_tick)(power),
+            );
         }
         for power in y_low..=y_high {
             let at = y(10f64.powi(power));
             line(&mut svg, "grid", (LEFT, at), (WIDTH - RIGHT, at));
-            text(&mut svg, "end", (LEFT - 8.0, at + 4.0), &(self.y_tick)(power));
+            text(&mut svg, "", "end", (LEFT - 8.0, at + 4.0), &(self.y_tick)(power));
         }
         line(
             &mut svg,
@@ -73,9 +79,10 @@ impl Plot {
             (WIDTH - RIGHT, HEIGHT - BOTTOM),
         );
         line(&mut svg, "axis", (LEFT, TOP), (LEFT, HEIGHT - BOTTOM));
-        text(&mut svg, "start", (LEFT, 24.0), self.title);
+        text(&mut svg, "", "start", (LEFT, 24.0), self.title);
         text(
             &mut svg,
+            "",
             "middle",
             ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 14.0),
             self.x_label,
@@ -105,12 +112,13 @@ impl Plot {
                 from.0, from.1, to.0, to.1
             );
             dot(&mut svg, &class, (start + 14.0, row), false);
-            text(&mut svg, "start", (start + 36.0, row + 4.0), series.name);
+            text(&mut svg, "", "start", (start + 36.0, row + 4.0), series.name);
         }
         if points().any(|point| point.stopped) {
             let row = TOP + 18.0 + 24.0 * self.series.len() as f64;
             text(
                 &mut svg,
+                "",
                 "start",
                 (WIDTH - RIGHT + 18.0, row),
                 "hollow: stopped at the limit",
@@ -130,10 +138,10 @@ fn decades(values: impl Iterator<Item = f64>) -> (i32, i32) {
     (low, (high.log10().ceil() as i32).max(low + 1))
 }
 
-fn head(title: &str) -> String {
+pub fn head(title: &str, width: f64, height: f64) -> String {
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\n<style>\n\
-         text {{ font: 13px sans-serif; fill: #222; }}\n.page {{ fill: #fff; }}\n.grid {{ stroke: #ddd; }}\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{title}\">\n<style>\n\
+         text {{ font: 13px sans-serif; fill: #222; }}\n.small {{ font-size: 11px; }}\n.page {{ fill: #fff; }}\n.grid {{ stroke: #ddd; }}\n\
          .axis {{ stroke: #666; }}\npolyline {{ fill: none; stroke-width: 2; }}\n.hollow {{ fill: #fff; stroke-width: 2; }}\n"
     );
     for (index, (light, _)) in COLOURS.iter().enumerate() {
@@ -146,12 +154,12 @@ fn head(title: &str) -> String {
     }
     let _ = writeln!(
         svg,
-        "}}\n</style>\n<rect class=\"page\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>"
+        "}}\n</style>\n<rect class=\"page\" width=\"{width}\" height=\"{height}\"/>"
     );
     svg
 }
 
-fn line(svg: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
+pub fn line(svg: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
     let _ = writeln!(
         svg,
         "<line class=\"{class}\" x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\"/>",
@@ -159,11 +167,12 @@ fn line(svg: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
     );
 }
 
-fn text(svg: &mut String, anchor: &str, at: (f64, f64), words: &str) {
+/// `class`: may be empty.
+pub fn text(svg: &mut String, class: &str, anchor: &str, at: (f64, f64), words: &str) {
     let words = words.replace('&', "&amp;").replace('<', "&lt;");
     let _ = writeln!(
         svg,
-        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{words}</text>",
+        "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{words}</text>",
         at.0, at.1
     );
 }

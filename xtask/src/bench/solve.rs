@@ -9,6 +9,8 @@ use super::plot::Plot;
 use super::plot::Point;
 use super::plot::Series;
 use super::table;
+use super::table::bytes;
+use super::table::grouped;
 use super::table::median;
 use crate::command::Failure;
 use crate::command::Run;
@@ -542,38 +544,13 @@ fn seconds_or_limit(time: Option<f64>, options: &Options) -> String {
     }
 }
 
-fn bytes(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
-        bytes if bytes < 1e9 => format!("{:.0} MB", bytes / 1e6),
-        bytes => format!("{:.1} GB", bytes / 1e9),
-    }
-}
-
 fn count(number: Option<f64>) -> String {
     number.map_or("?".to_owned(), |number| grouped(number.round() as u64))
-}
-
-/// With a comma between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let parts: Vec<&str> = digits
-        .as_bytes()
-        .rchunks(3)
-        .rev()
-        .map(|part| std::str::from_utf8(part).unwrap_or_default())
-        .collect();
-    parts.join(",")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_are_grouped() {
-        assert_eq!([7, 1000, 1_234_567].map(grouped), ["7", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn a_square_has_slope_two() {

@@ -82,7 +82,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-fn geometric_mean(values: Vec<f64>) -> f64 {
+pub fn geometric_mean(values: Vec<f64>) -> f64 {
     let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
     (logarithms / values.len() as f64).exp()
 }
@@ -93,6 +93,28 @@ pub fn per_second(bytes: f64) -> String {
     } else {
         format!("{:.1} kB/s", bytes / 1e3)
     }
+}
+
+pub fn bytes(bytes: f64) -> String {
+    match bytes {
+        bytes if bytes < 1e3 => format!("{bytes:.0} B"),
+        bytes if bytes < 1e4 => format!("{:.1} kB", bytes / 1e3),
+        bytes if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
+        bytes if bytes < 1e9 => format!("{:.0} MB", bytes / 1e6),
+        bytes => format!("{:.1} GB", bytes / 1e9),
+    }
+}
+
+/// With a comma between thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let parts: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|part| std::str::from_utf8(part).unwrap_or_default())
+        .collect();
+    parts.join(",")
 }
 
 /// Puts the table between the markers that the page has for it.
@@ -114,6 +136,11 @@ pub fn write(page: &Path, name: &str, command: &str, table: &str) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn thousands_are_grouped() {
+        assert_eq!([7, 1000, 1_234_567].map(grouped), ["7", "1,000", "1,234,567"]);
+    }
 
     #[test]
     fn means_are_means() {
