@@ -6,6 +6,7 @@
 //! are cells whose edges lead in a circle.
 mod access;
 mod cell;
+mod registers;
 
 pub(crate) use access::seen_in_flight;
 
@@ -14,6 +15,7 @@ use crate::Hints;
 use crate::Watch;
 use crate::epochs::Epochs;
 use crate::extent::Extents;
+use crate::problem::Edge;
 use crate::problem::Node;
 use crate::resolve_watched;
 use crate::search::Circle;
@@ -97,7 +99,8 @@ pub(crate) fn solve(
         .chunk_by(|one, other| one.cell == other.cell)
         .map(|accesses| {
             let linkage = cell::link(accesses);
-            let is_certain = linkage.conflicts == 0 && linkage.monotonic && linkage.unmatched.is_empty();
+            let is_certain =
+                linkage.conflicts == 0 && linkage.monotonic && linkage.unmatched.is_empty() && !linkage.doubtful;
             let how = match logs.method == Method::Stride || is_certain {
                 true => How::Versions,
                 false => How::Search,
@@ -168,12 +171,13 @@ impl<'a> Translator<'a> {
         let epochs_missing = records(self.logs, self.extents, &self.epochs, |_, _, _| true, &mut writer);
         for cell in cells {
             match cell.how {
-                How::Versions | How::Search => {
+                How::Versions => {
                     cell.linkage.edges(cell.accesses, |before, after| {
                         let event = |index: u32| event(&cell.accesses[index as usize]);
                         edge(&mut writer, event(before), event(after));
                     });
                 }
+                How::Search => self.leave_open(cell, &mut writer),
             }
         }
         Translation {
@@ -185,7 +189,38 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Leaves the cells with edges on this circle to the search. False: there are none.
+    /// Writes a cell as registers, and the order by versions as hints.
+    fn leave_open(&self, cell: &Cell<'_>, writer: &mut ProblemWriter<'_>) {
+        let nodes: Vec<Node> = cell.accesses.iter().map(|access| writer.node(event(access))).collect();
+        let is_counted = self.logs.method == Method::Stride && cell.linkage.monotonic && cell.linkage.conflicts == 0;
+        let is_unmatched = |index: usize| cell.linkage.unmatched.binary_search(&(index as u32)).is_ok();
+        let is_bound = |index: usize| {
+            let access = &cell.accesses[index];
+            is_counted && (access.writes || access.unknown || is_unmatched(index))
+        };
+        let mut registers = registers::registers(cell.accesses, &nodes, |index| is_counted && is_unmatched(index));
+        let mut hints = Vec::new();
+        cell.linkage.edges(cell.accesses, |before, after| {
+            let (one, other) = (&cell.accesses[before as usize], &cell.accesses[after as usize]);
+            // Writes that were counted are in that order, and reads of what nobody wrote are where their version says.
+            if is_bound(before as usize) && is_bound(after as usize) {
+                edge(writer, event(one), event(other));
+            } else if one.thread != other.thread {
+                let (before, after) = (nodes[before as usize], nodes[after as usize]);
+                hints.push(Edge { before, after });
+            }
+        });
+        if let Some(first) = registers.first_mut() {
+            first.hints = hints;
+        }
+        for register in &mut registers {
+            register.hints_suffice = cell.linkage.unmatched.is_empty() && !cell.linkage.doubtful;
+        }
+        writer.problem.registers.append(&mut registers);
+    }
+
+    /// Leaves the cells with edges on this circle to the search; if it has none, but the search chose some of it, all.
+    /// False: nothing is left to give up.
     fn give_up(&self, circle: &Circle, cells: &mut [Cell<'_>]) -> bool {
         let mut given_up = false;
         for edge in &circle.edges {
@@ -195,6 +230,12 @@ impl<'a> Translator<'a> {
                     given_up |= cells[place].how != How::Search;
                     cells[place].how = How::Search;
                 }
+            }
+        }
+        if !given_up && !circle.recorded {
+            for cell in cells.iter_mut().filter(|cell| cell.how != How::Search) {
+                cell.how = How::Search;
+                given_up = true;
             }
         }
         given_up
