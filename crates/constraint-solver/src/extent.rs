@@ -37,7 +37,10 @@ impl Extents {
         let mut seen_in_flight = seen_in_flight(logs, epochs);
         if matches!(logs.method, Method::Stride | Method::Oreo) {
             let by_value = versions::seen_in_flight(logs);
-            seen_in_flight.iter_mut().zip(by_value).for_each(|(seen, more)| *seen |= more);
+            seen_in_flight
+                .iter_mut()
+                .zip(by_value)
+                .for_each(|(seen, more)| *seen |= more);
         }
         for (thread, log) in logs.threads.iter().enumerate() {
             if log.torn {

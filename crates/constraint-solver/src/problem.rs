@@ -103,7 +103,11 @@ impl Problem {
             .flat_map(|(one, other)| one.before(other).into_iter().flatten())
             .chain(firsts.flatten().copied())
             .chain(clauses.filter_map(|clause| clause.one_of.first().copied()))
-            .chain(self.registers.iter().flat_map(|register| register.hints.iter().copied()))
+            .chain(
+                self.registers
+                    .iter()
+                    .flat_map(|register| register.hints.iter().copied()),
+            )
             .collect()
     }
 

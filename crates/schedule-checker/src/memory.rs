@@ -92,7 +92,11 @@ pub(crate) fn mark_in_flight<'a>(logs: &'a Logs, seen: &mut [bool]) {
         return;
     }
     for (thread, log) in logs.threads.iter().enumerate() {
-        for record in log.records.iter().filter(|r| r.kind == Kind::Read && r.event <= log.events) {
+        for record in log
+            .records
+            .iter()
+            .filter(|r| r.kind == Kind::Read && r.event <= log.events)
+        {
             let Some(read) = access(thread, record) else { continue };
             for write in writes.get(&(record.object / CELL_BYTES)).into_iter().flatten() {
                 let mut both = read.bytes().filter(|place| write.bytes().contains(place)).peekable();
@@ -123,7 +127,12 @@ pub(crate) fn require(
             // An event happens when its last gate is passed.
             let records = &logs.threads[thread as usize].records[gate as usize + 1..];
             let more = records.iter().take_while(|r| r.event == record.event).count() as u32;
-            (cell, execution.place[thread as usize][(gate + more) as usize], thread, gate)
+            (
+                cell,
+                execution.place[thread as usize][(gate + more) as usize],
+                thread,
+                gate,
+            )
         })
         .collect();
     places.sort_unstable();
@@ -178,7 +187,14 @@ fn require_order(accesses: &[Access<'_>], out: &mut Vec<Requirement>) {
                 && last != Some((write.thread, write.gate))
             {
                 last = Some((write.thread, write.gate));
-                require(write, if access.writes() { Because::Writes } else { Because::Flow });
+                require(
+                    write,
+                    if access.writes() {
+                        Because::Writes
+                    } else {
+                        Because::Flow
+                    },
+                );
             }
             if access.writes() {
                 for read in std::mem::take(&mut reads[atom]).values() {

@@ -107,7 +107,9 @@ impl<'a> Replay<'a> {
         created[0] = true;
         State {
             memory: Memory::new(self.program.chunks + 1),
-            progress: (0..count).map(|thread| Progress::new(thread, self.program.values)).collect(),
+            progress: (0..count)
+                .map(|thread| Progress::new(thread, self.program.values))
+                .collect(),
             counts: vec![0; count],
             holders: vec![None; 64],
             created,

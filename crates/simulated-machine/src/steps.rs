@@ -249,7 +249,13 @@ impl Machine<'_> {
             Stage::Read(value) => {
                 for (part, length) in parts(address, bytes) {
                     let version = self.version(part);
-                    self.log_access(thread, Kind::Read, (part, length), value >> (8 * (part - address)), version);
+                    self.log_access(
+                        thread,
+                        Kind::Read,
+                        (part, length),
+                        value >> (8 * (part - address)),
+                        version,
+                    );
                 }
                 self.progress[thread].advance(Some(value));
                 return self.finish_event(thread, Some(value));

@@ -46,7 +46,10 @@ fn is_replayed(seed: u64, shape: Shape, method: Method) {
     let recording = record_in_steps(&program, seed, method, Fault::None);
     let schedule = solve_and_check(&recording, Hints::Use).schedule;
     for (thread, count) in recording.counts.iter().enumerate() {
-        assert_eq!(schedule.threads[thread].events, *count, "an intact run is replayed to its end");
+        assert_eq!(
+            schedule.threads[thread].events, *count,
+            "an intact run is replayed to its end"
+        );
     }
     replay(&program, &recording, seed);
 }
@@ -59,7 +62,13 @@ fn waits_are_needed(seed: u64, shape: Shape, method: Method) {
     let schedule = solve_and_check(&recording, Hints::Use).schedule;
     let mut random = Random::new(seed);
     let gates: Vec<(usize, usize)> = (schedule.threads.iter().enumerate())
-        .flat_map(|(t, thread)| thread.gates.iter().enumerate().map(move |(g, gate)| (t, g, gate.waits.len())))
+        .flat_map(|(t, thread)| {
+            thread
+                .gates
+                .iter()
+                .enumerate()
+                .map(move |(g, gate)| (t, g, gate.waits.len()))
+        })
         .filter(|(_, _, waits)| *waits > 0)
         .map(|(t, g, _)| (t, g))
         .collect();
@@ -68,8 +77,16 @@ fn waits_are_needed(seed: u64, shape: Shape, method: Method) {
         let mut missing: Schedule = schedule.clone();
         let waits = &mut missing.threads[thread].gates[gate].waits;
         let number = random.below(waits.len() as u64) as usize;
-        *waits = waits.iter().enumerate().filter(|(index, _)| *index != number).map(|(_, wait)| wait).collect();
-        assert!(check(&logs, &missing).is_err(), "without wait {number} of gate {gate} of thread {thread}");
+        *waits = waits
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != number)
+            .map(|(_, wait)| wait)
+            .collect();
+        assert!(
+            check(&logs, &missing).is_err(),
+            "without wait {number} of gate {gate} of thread {thread}"
+        );
     }
 }
 

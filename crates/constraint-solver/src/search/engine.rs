@@ -43,6 +43,9 @@ pub(super) struct Engine<'a> {
     bump: f64,
     /// Variables by activity; some more than once, or no longer open.
     candidates: BinaryHeap<(u64, u32)>,
+    /// Variables that are decided before all others, and then to be false.
+    unlikely: Vec<u32>,
+    has_new_unlikely: bool,
     clauses: Vec<Clause>,
     learned: usize,
     learned_max: usize,
@@ -93,6 +96,8 @@ impl<'a> Engine<'a> {
             activities: Vec::new(),
             bump: 1.0,
             candidates: BinaryHeap::new(),
+            unlikely: Vec::new(),
+            has_new_unlikely: false,
             clauses: Vec::new(),
             learned: 0,
             learned_max: LEARNED,
@@ -114,6 +119,9 @@ impl<'a> Engine<'a> {
 
     /// Gives every variable a value. False: there is no way to.
     pub(super) fn satisfy(&mut self) -> bool {
+        if std::mem::take(&mut self.has_new_unlikely) {
+            self.back_to(0);
+        }
         if !self.enter_facts() {
             return false;
         }
@@ -156,6 +164,14 @@ impl<'a> Engine<'a> {
         self.watches.extend([Vec::new(), Vec::new()]);
         self.candidates.push((0, variable));
         2 * variable
+    }
+
+    /// A new variable without edges that is true only if whatever was decided about other such variables leaves no other way.
+    pub(super) fn add_unlikely_variable(&mut self) -> Literal {
+        let literal = self.add_variable(Vec::new(), Vec::new(), false);
+        self.unlikely.push(variable(literal) as u32);
+        self.has_new_unlikely = true;
+        literal
     }
 
     /// At least one of `literals` is to be true, whatever they are now.
@@ -227,6 +243,13 @@ impl<'a> Engine<'a> {
     }
 
     fn next_decision(&mut self) -> Option<Literal> {
+        if let Some(open) = self
+            .unlikely
+            .iter()
+            .find(|variable| self.values[**variable as usize] == 0)
+        {
+            return Some(2 * *open + 1);
+        }
         while let Some((_, variable)) = self.candidates.pop() {
             if self.values[variable as usize] == 0 {
                 return Some(2 * variable + u32::from(!self.phases[variable as usize]));

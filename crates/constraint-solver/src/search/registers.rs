@@ -45,24 +45,20 @@ pub(super) fn search(problem: &Problem, hints: Hints) -> Result<Resolved, Circle
         ..Part::default()
     };
     let soft: Edges = match hints {
-        Hints::Use => problem.registers.iter().flat_map(|register| ids(&register.hints)).collect(),
+        Hints::Use => problem
+            .registers
+            .iter()
+            .flat_map(|register| ids(&register.hints))
+            .collect(),
         Hints::Ignore => Edges::new(),
     };
-    let mut search = Search::new(&part, &problem.registers, numbering, soft.clone(), false);
-    let mut is_found = search.run();
-    if !is_found && search.left_out {
-        let (decisions, conflicts) = (search.engine.decisions, search.engine.conflicts);
-        search = Search::new(&part, &problem.registers, numbering, soft, true);
-        is_found = search.run();
-        search.engine.decisions += decisions;
-        search.engine.conflicts += conflicts;
-    }
+    let mut search = Search::new(&part, &problem.registers, numbering, soft);
     let node = |number: u32| node(numbering, number);
     let edge = |&(before, after): &(u32, u32)| Edge {
         before: node(before),
         after: node(after),
     };
-    if !is_found {
+    if !search.run() {
         return Err(Circle {
             edges: search.engine.circle.iter().map(edge).collect(),
             recorded: false,
@@ -158,23 +154,15 @@ struct Search<'a> {
     chains: usize,
     /// The literal of an edge.
     literals: BTreeMap<(u32, u32), Literal>,
-    /// May reads be taken to have seen what was there from the beginning, where nobody knows that? A replay would find
-    /// what was there, and not what somebody wrote later.
-    may_guess: bool,
-    /// Something was left out because of that.
-    left_out: bool,
 }
 
 impl<'a> Search<'a> {
-    fn new(
-        part: &'a Part,
-        registers: &[Register],
-        numbering: &Numbering,
-        soft: Edges,
-        may_guess: bool,
-    ) -> Search<'a> {
+    fn new(part: &'a Part, registers: &[Register], numbering: &Numbering, soft: Edges) -> Search<'a> {
         let nodes = part.chains.len();
-        let places: Vec<Place> = registers.iter().map(|register| place(register, numbering, part)).collect();
+        let places: Vec<Place> = registers
+            .iter()
+            .map(|register| place(register, numbering, part))
+            .collect();
         let of_all = (0..).zip(&places).flat_map(|(register, place)| {
             let accesses = (0..).zip(&place.accesses);
             accesses.map(move |(index, access)| (access.node as usize, (register, index)))
@@ -193,8 +181,6 @@ impl<'a> Search<'a> {
             heads: (0..nodes as u32).filter(is_head).collect(),
             chains: numbering.chains(),
             literals: BTreeMap::new(),
-            may_guess,
-            left_out: false,
         }
     }
 
@@ -296,7 +282,7 @@ impl<'a> Search<'a> {
     }
 
     /// What a read may have seen, the likeliest last.
-    fn possibilities(&mut self, register: usize, read: u32) -> Vec<Seen> {
+    fn possibilities(&self, register: usize, read: u32) -> Vec<Seen> {
         let place = &self.places[register];
         let Access { node, content, .. } = place.accesses[read as usize];
         let chain = self.part.chains[node as usize];
@@ -313,12 +299,8 @@ impl<'a> Search<'a> {
         let writes = of(content).chain(of(ANYTHING).filter(|_| content != ANYTHING));
         let may_be = |write: &u32| !is_own(*write) || Some(*write) == own_last;
         let mut seen: Vec<Seen> = writes.filter(may_be).map(Seen::Write).collect();
-        if own_last.is_none() {
-            match place.initial {
-                None if !self.may_guess => self.left_out = true,
-                Some(initial) if initial != content => {}
-                _ => seen.push(Seen::Initial),
-            }
+        if own_last.is_none() && place.initial.is_none_or(|initial| initial == content) {
+            seen.push(Seen::Initial);
         }
         let here = self.at(node);
         seen.sort_by_key(|seen| {
@@ -355,11 +337,14 @@ impl<'a> Search<'a> {
                     others.map(|first| (node, first)).collect()
                 }
             };
-            let literal = self.engine.add_variable(edges, Vec::new(), index == 0 && more.is_none());
+            let literal = self
+                .engine
+                .add_variable(edges, Vec::new(), index == 0 && more.is_none());
             if seen == Seen::Initial && place.initial.is_none() {
                 let initials = &mut place.initials;
                 if !initials.contains_key(&content) {
-                    let said = self.engine.add_variable(Vec::new(), Vec::new(), false);
+                    // A replay finds what was there, whoever is taken to have seen it: so nobody is, unless he must.
+                    let said = self.engine.add_unlikely_variable();
                     for other in initials.values() {
                         self.engine.add_clause(vec![negated(said), negated(*other)]);
                     }

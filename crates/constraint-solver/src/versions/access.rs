@@ -104,7 +104,10 @@ pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
     }
     writes.sort_by_key(|write| (write.cell, write.thread));
     for (thread, log) in (0..).zip(&logs.threads) {
-        let reads = log.records.iter().filter(|r| r.kind == Kind::Read && r.event <= log.events);
+        let reads = log
+            .records
+            .iter()
+            .filter(|r| r.kind == Kind::Read && r.event <= log.events);
         for read in reads.filter_map(|record| Access::new(thread, 0, record)) {
             let first = writes.partition_point(|write| write.cell < read.cell);
             for write in writes[first..].iter().take_while(|write| write.cell == read.cell) {
@@ -126,7 +129,10 @@ mod tests {
         for mask in 0..=u8::MAX {
             for bit in 0..8 {
                 let other = bytes_of(mask) & 0x0101_0101_0101_0101 << bit;
-                assert_eq!(different_bytes(0x1234_5678_9abc_def0, 0x1234_5678_9abc_def0 ^ other), mask);
+                assert_eq!(
+                    different_bytes(0x1234_5678_9abc_def0, 0x1234_5678_9abc_def0 ^ other),
+                    mask
+                );
             }
         }
     }

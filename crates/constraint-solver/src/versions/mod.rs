@@ -29,8 +29,10 @@ use crate::translation::records;
 use access::Access;
 use access::accesses;
 use cell::Linkage;
+use run_model::Kind;
 use run_model::Logs;
 use run_model::Method;
+use run_model::Record;
 use std::collections::BTreeSet;
 
 /// A cell, and how its reads and writes are put into order.
@@ -49,7 +51,7 @@ enum How {
 }
 
 /// Cuts threads of damaged logs before reads of what is lost.
-pub(crate) fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
+fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
     if !logs.threads.iter().any(|log| log.torn) {
         return;
     }
@@ -73,7 +75,10 @@ pub(crate) fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
 
 /// Reads that may have seen a write which is not there, because versions are missing up to their bound.
 fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterator<Item = &'a Access> {
-    let reads = accesses.iter().zip(&linkage.places).filter(|(access, _)| !access.writes);
+    let reads = accesses
+        .iter()
+        .zip(&linkage.places)
+        .filter(|(access, _)| !access.writes);
     reads
         .filter(|(read, place)| {
             let write = |place: u32| &accesses[linkage.writes[place as usize] as usize];
@@ -87,8 +92,39 @@ fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterato
         .map(|(read, _)| read)
 }
 
-/// Translates and resolves.
+/// Translates and resolves. Damaged logs are cut further where they have no solution.
 pub(crate) fn solve(
+    logs: &Logs,
+    epochs: &Epochs,
+    extents: &mut Extents,
+    hints: Hints,
+    watch: &dyn Watch,
+) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+    loop {
+        cut(logs, epochs, extents);
+        let (circle, events) = match solve_within(logs, extents, hints, watch) {
+            Ok(solved) => return Ok(solved),
+            Err(unsolvable) => unsolvable,
+        };
+        // Reads that are taken to have seen one write may have seen another one, which is lost.
+        let nodes = circle.edges.iter().flat_map(|edge| [edge.before, edge.after]);
+        let at = |node: Node| (node.chain, events[node.chain as usize][node.position as usize]);
+        let reads = |thread: u32, event: u64| records_at(logs, thread, event).any(|record| record.kind == Kind::Read);
+        let doubtful: Vec<(u32, u64)> = nodes.map(at).filter(|(thread, event)| reads(*thread, *event)).collect();
+        if doubtful.is_empty() || !logs.threads.iter().any(|log| log.torn) {
+            return Err((circle, events));
+        }
+        extents.cut_before(logs, epochs, &doubtful);
+    }
+}
+
+fn records_at(logs: &Logs, thread: u32, event: u64) -> impl Iterator<Item = &Record> {
+    let records = &logs.threads[thread as usize].records;
+    let first = records.partition_point(|record| record.event < event);
+    records[first..].iter().take_while(move |record| record.event == event)
+}
+
+fn solve_within(
     logs: &Logs,
     extents: &Extents,
     hints: Hints,
@@ -244,10 +280,8 @@ impl<'a> Translator<'a> {
     /// The cells that the event at this node accesses.
     fn cells_at(&self, node: Node) -> BTreeSet<u64> {
         let event = self.events[node.chain as usize][node.position as usize];
-        let records = &self.logs.threads[node.chain as usize].records;
-        let first = records.partition_point(|record| record.event < event);
-        let same = records[first..].iter().take_while(|record| record.event == event);
-        same.filter(|record| record.kind.is_versioned())
+        records_at(self.logs, node.chain, event)
+            .filter(|record| record.kind.is_versioned())
             .map(|record| record.object / access::CELL_BYTES * access::CELL_BYTES)
             .collect()
     }
