@@ -33,6 +33,8 @@ pub(crate) struct Linkage {
     pub(crate) conflicts: u32,
     /// Reads whose value no possible place explains. Each is where its version says.
     pub(crate) unmatched: Vec<u32>,
+    /// Reads of bytes that nobody has written there, by versions that say that somebody may have.
+    pub(crate) unwritten: Vec<u32>,
     /// Versions agree with program order.
     pub(crate) monotonic: bool,
     /// Some read is taken to have seen what was there from the beginning, and a write wrote the same.
@@ -66,8 +68,10 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
         let access = &accesses[read as usize];
         learned.push((read, linker.learn(access, range.1)));
     }
-    learned.retain(|(read, bytes)| *bytes != 0 && accesses[*read as usize].version > 0);
-    let mut unmatched = Vec::new();
+    // Whoever still saw version 0 after it had read saw no write.
+    let is_certain = |read: &Access| read.version == 0 && !read.updates;
+    learned.retain(|(read, bytes)| *bytes != 0 && !is_certain(&accesses[*read as usize]));
+    let (mut unmatched, mut unwritten) = (Vec::new(), Vec::new());
     for &(read, (from, to)) in &ranges {
         let access = &accesses[read as usize];
         let place = if access.unknown {
@@ -79,6 +83,9 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
             unmatched.push(read);
         }
         let place = place.unwrap_or(to);
+        if linker.contents[place as usize].initial & access.mask != 0 && !is_certain(access) {
+            unwritten.push(read);
+        }
         let bytes = linker.learn(access, place);
         if bytes != 0 {
             learned.push((read, bytes));
@@ -99,6 +106,7 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
         places,
         conflicts: shared.map(|same| same.len() as u32).sum(),
         unmatched,
+        unwritten,
         monotonic,
         doubtful,
     }

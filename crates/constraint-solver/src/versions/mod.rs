@@ -64,6 +64,9 @@ fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
             if logs.method == Method::Stride {
                 lost.extend(beyond_gaps(accesses, &linkage).map(|read| (read.thread, read.event)));
+            } else {
+                let unwritten = linkage.unwritten.iter().map(|read| &accesses[*read as usize]);
+                lost.extend(unwritten.map(|read| (read.thread, read.event)));
             }
         }
         if lost.is_empty() {

@@ -41,8 +41,8 @@ pub(crate) fn registers(accesses: &[Access], nodes: &[Node], is_free: impl Fn(us
             register.reads.push((nodes[index], content));
         }
         // Nothing had been written when somebody still saw version 0.
-        let saw_first = touching().position(|(_, access)| !access.writes && !access.unknown && access.version == 0);
-        let saw_first = saw_first.and_then(|place| touching().nth(place));
+        let mut reads = touching().filter(|(_, access)| !access.writes && !access.updates && !access.unknown);
+        let saw_first = reads.find(|(_, read)| read.version == 0);
         match unwritten.len() {
             0 => {
                 let read = saw_first.map(|(_, read)| read.value & bytes_of(atom));
