@@ -51,15 +51,27 @@ pub struct Clause {
 /// Something unknown: as what was written it is what every read may have read, and a read of it may have read everything.
 pub const ANYTHING: u32 = u32::MAX;
 
+/// A read or a write of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    pub node: Node,
+    /// Equal numbers for equal contents.
+    pub content: u32,
+    /// A read has hardly seen a write with a newer version than its own.
+    pub version: u64,
+}
+
 /// A place in memory. Each read finds what the last write before it wrote, or what was there from the beginning. A node that
 /// reads and writes reads first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Register {
-    /// Who wrote what: equal numbers for equal contents. A node writes once.
-    pub writes: Vec<(Node, u32)>,
-    pub reads: Vec<(Node, u32)>,
+    /// A node writes once.
+    pub writes: Vec<Use>,
+    pub reads: Vec<Use>,
     /// What was there from the beginning; `None`: nobody knows, but it was one thing.
     pub initial: Option<u32>,
+    /// What it probably was, if nobody knows.
+    pub likely: Option<u32>,
     /// Orders between the accesses that are likely.
     pub hints: Vec<Edge>,
     /// The hints put every read where it finds what it read.

@@ -13,6 +13,7 @@ use crate::problem::Edge;
 use crate::problem::Node;
 use crate::problem::Problem;
 use crate::problem::Register;
+use crate::problem::Use;
 use crate::search::Circle;
 use crate::search::Layer;
 use crate::search::Resolved;
@@ -108,6 +109,7 @@ fn node(numbering: &Numbering, number: u32) -> Node {
 struct Access {
     node: u32,
     content: u32,
+    version: u64,
     writes: bool,
 }
 
@@ -116,6 +118,7 @@ struct Place {
     /// Reads before writes of the same node; otherwise by node.
     accesses: Vec<Access>,
     initial: Option<u32>,
+    likely: Option<u32>,
     /// What it may have held from the beginning, each with the literal that says so.
     initials: BTreeMap<u32, Literal>,
     /// By content, the writes of it; indices.
@@ -131,7 +134,14 @@ struct Choice {
     /// Possibilities that were not looked at yet, the likeliest last, and the literal that says it is one of them.
     others: Vec<Seen>,
     more: Option<Literal>,
+    /// The literal that says that it saw a newer version than it should have.
+    newer: Option<Literal>,
 }
+
+/// What is unlikely, the most unlikely first.
+const OTHER_INITIAL: u8 = 0;
+const NEWER: u8 = 1;
+const LIKELY_INITIAL: u8 = 2;
 
 /// What a read saw.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -265,6 +275,7 @@ impl<'a> Search<'a> {
                 taken: Vec::new(),
                 others,
                 more: None,
+                newer: None,
             };
             self.places[register].choices.insert(read, choice);
             return self.look_further(register, read);
@@ -284,7 +295,9 @@ impl<'a> Search<'a> {
     /// What a read may have seen, the likeliest last.
     fn possibilities(&self, register: usize, read: u32) -> Vec<Seen> {
         let place = &self.places[register];
-        let Access { node, content, .. } = place.accesses[read as usize];
+        let Access {
+            node, content, version, ..
+        } = place.accesses[read as usize];
         let chain = self.part.chains[node as usize];
         let is_own = |write: u32| self.part.chains[place.accesses[write as usize].node as usize] == chain;
         let node_of = |write: u32| place.accesses[write as usize].node;
@@ -308,9 +321,14 @@ impl<'a> Search<'a> {
                 Seen::Initial => 0,
                 Seen::Write(write) => self.at(node_of(*write)),
             };
-            let is_guess = *seen == Seen::Initial && place.initial.is_none();
+            let unlikely = match seen {
+                Seen::Initial if place.initial.is_some() => None,
+                Seen::Initial if place.likely == Some(content) => Some(0),
+                Seen::Initial => Some(2),
+                Seen::Write(write) => (place.accesses[*write as usize].version > version).then_some(1),
+            };
             // The last one before it, or else the first one after it.
-            std::cmp::Reverse((is_guess, there > here, here.abs_diff(there)))
+            std::cmp::Reverse((unlikely, there > here, here.abs_diff(there)))
         });
         seen
     }
@@ -344,7 +362,9 @@ impl<'a> Search<'a> {
                 let initials = &mut place.initials;
                 if !initials.contains_key(&content) {
                     // A replay finds what was there, whoever is taken to have seen it: so nobody is, unless he must.
-                    let said = self.engine.add_unlikely_variable();
+                    let is_likely = place.likely == Some(content);
+                    let rank = if is_likely { LIKELY_INITIAL } else { OTHER_INITIAL };
+                    let said = self.engine.add_unlikely_variable(rank);
                     for other in initials.values() {
                         self.engine.add_clause(vec![negated(said), negated(*other)]);
                     }
@@ -353,8 +373,18 @@ impl<'a> Search<'a> {
                 self.engine.add_clause(vec![negated(literal), initials[&content]]);
             }
             clause.push(literal);
-            let choice = self.places[register].choices.get_mut(&read);
-            choice.expect("it is a choice already").taken.push((literal, seen));
+            let is_newer = match seen {
+                Seen::Initial => false,
+                Seen::Write(write) => place.accesses[write as usize].version > place.accesses[read as usize].version,
+            };
+            let choice = place.choices.get_mut(&read).expect("it is a choice already");
+            choice.taken.push((literal, seen));
+            if is_newer {
+                let newer = *choice
+                    .newer
+                    .get_or_insert_with(|| self.engine.add_unlikely_variable(NEWER));
+                self.engine.add_clause(vec![negated(literal), newer]);
+            }
         }
         if !is_all {
             let more = self.engine.add_variable(Vec::new(), Vec::new(), false);
@@ -429,9 +459,10 @@ impl<'a> Search<'a> {
 }
 
 fn place(register: &Register, numbering: &Numbering, part: &Part) -> Place {
-    let access = |(node, content): &(Node, u32), writes| Access {
-        node: numbering.id(*node) as u32,
-        content: *content,
+    let access = |of: &Use, writes| Access {
+        node: numbering.id(of.node) as u32,
+        content: of.content,
+        version: of.version,
         writes,
     };
     let reads = register.reads.iter().map(|read| access(read, false));
@@ -450,6 +481,7 @@ fn place(register: &Register, numbering: &Numbering, part: &Part) -> Place {
     Place {
         accesses,
         initial: register.initial,
+        likely: register.likely,
         initials: BTreeMap::new(),
         writes,
         firsts,

@@ -82,17 +82,15 @@ fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterato
         .iter()
         .zip(&linkage.places)
         .filter(|(access, _)| !access.writes);
-    reads
-        .filter(|(read, place)| {
-            let write = |place: u32| &accesses[linkage.writes[place as usize] as usize];
-            let seen = place.checked_sub(1).map_or(0, |place| write(place).version);
-            let there = linkage.writes[**place as usize..].iter();
-            let newer = there
-                .take_while(|write| accesses[**write as usize].version <= read.version)
-                .count() as u64;
-            newer < read.version.saturating_sub(seen)
-        })
-        .map(|(read, _)| read)
+    let is_doubtful = |(read, place): &(&Access, &u32)| {
+        let version = |write: &u32| accesses[*write as usize].version;
+        let up_to_bound = linkage.writes.partition_point(|write| version(write) <= read.version);
+        let seen = place.checked_sub(1).map(|place| &linkage.writes[place as usize]);
+        let newer = up_to_bound.saturating_sub(**place as usize) as u64;
+        let covers = seen.is_some_and(|write| accesses[*write as usize].mask & read.mask == read.mask);
+        newer < read.version.saturating_sub(seen.map_or(0, version)) || !covers && (up_to_bound as u64) < read.version
+    };
+    reads.filter(is_doubtful).map(|(read, _)| read)
 }
 
 /// Translates and resolves. Damaged logs are cut further where they have no solution.

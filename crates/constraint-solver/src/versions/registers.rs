@@ -3,6 +3,7 @@
 use crate::problem::ANYTHING;
 use crate::problem::Node;
 use crate::problem::Register;
+use crate::problem::Use;
 use crate::versions::access::Access;
 use crate::versions::access::bytes_of;
 use crate::versions::cell::atoms;
@@ -26,19 +27,21 @@ pub(crate) fn registers(accesses: &[Access], nodes: &[Node], is_free: impl Fn(us
         for (index, write) in touching().filter(|(_, access)| access.writes) {
             let node = nodes[index];
             let content = content(write);
-            match register.writes.last_mut().filter(|last| last.0 == node) {
-                Some(last) => last.1 = content,
-                None => register.writes.push((node, content)),
+            let version = write.version;
+            match register.writes.last_mut().filter(|last| last.node == node) {
+                Some(last) => last.content = content,
+                None => register.writes.push(Use { node, content, version }),
             }
         }
-        let written: BTreeSet<u32> = register.writes.iter().map(|(_, content)| *content).collect();
+        let written: BTreeSet<u32> = register.writes.iter().map(|write| write.content).collect();
         let mut unwritten = BTreeSet::new();
         for (index, read) in touching().filter(|(_, access)| !access.writes) {
             let content = if is_free(index) { ANYTHING } else { content(read) };
             if content != ANYTHING && !written.contains(&content) && !written.contains(&ANYTHING) {
                 unwritten.insert(content);
             }
-            register.reads.push((nodes[index], content));
+            let (node, version) = (nodes[index], read.version);
+            register.reads.push(Use { node, content, version });
         }
         // Nothing had been written when somebody still saw version 0.
         let mut reads = touching().filter(|(_, access)| !access.writes && !access.updates && !access.unknown);
@@ -51,11 +54,13 @@ pub(crate) fn registers(accesses: &[Access], nodes: &[Node], is_free: impl Fn(us
             1 => register.initial = unwritten.first().copied(),
             // Only one of them was there from the beginning; something that is not recorded wrote the others.
             _ => {
-                for (_, content) in register.reads.iter_mut().filter(|(_, c)| unwritten.contains(c)) {
-                    *content = ANYTHING;
+                for read in register.reads.iter_mut().filter(|r| unwritten.contains(&r.content)) {
+                    read.content = ANYTHING;
                 }
             }
         }
+        // Memory is mostly zero until somebody writes it.
+        register.likely = numbers.get(&0).copied();
         registers.push(register);
     }
     registers
