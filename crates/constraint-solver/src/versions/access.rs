@@ -22,6 +22,8 @@ pub(crate) struct Access {
     pub(crate) mask: u8,
     pub(crate) unknown: bool,
     pub(crate) writes: bool,
+    /// A read, whose event also writes the cell. Its version was that of the cell before, not after.
+    pub(crate) updates: bool,
 }
 
 impl Access {
@@ -40,6 +42,7 @@ impl Access {
             mask,
             unknown: extent.unknown,
             writes: record.kind == Kind::Write,
+            updates: false,
         })
     }
 }
@@ -57,6 +60,13 @@ pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
     }
     // Equal cells stay in the order of threads and events.
     accesses.sort_by_key(|access| access.cell);
+    let of_event =
+        |one: &Access, other: &Access| (one.cell, one.thread, one.event) == (other.cell, other.thread, other.event);
+    for event in accesses.chunk_by_mut(of_event) {
+        if event.iter().any(|access| access.writes) {
+            event.iter_mut().for_each(|access| access.updates = !access.writes);
+        }
+    }
     accesses
 }
 
