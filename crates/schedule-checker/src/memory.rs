@@ -405,7 +405,7 @@ impl Versions {
             let mut pairs = content.iter().zip(&wanted);
             *version <= bound && pairs.all(|(one, other)| one.is_none_or(|one| one == *other))
         };
-        // An update is where its own write is.
+        // An update is where its own write is; a read that nobody disturbed is where its version says.
         let is_update = accesses[index + 1..]
             .iter()
             .take_while(|other| other.is_same_event(read))
@@ -413,7 +413,7 @@ impl Versions {
         let is_at_its_version = self.newest_before[index] <= bound && self.oldest_after[index] > bound;
         let is_explained = contents.oldest.get(&wanted).is_some_and(|oldest| *oldest <= bound)
             || contents.uncertain.iter().any(may_be);
-        is_at_its_version && (is_update || !is_explained)
+        is_at_its_version && (is_update || read.extent.quiet || !is_explained)
     }
 }
 

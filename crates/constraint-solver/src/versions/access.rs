@@ -3,6 +3,7 @@ use crate::extent::Extents;
 use run_model::Extent;
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Record;
 
 pub(crate) const CELL_BYTES: u64 = 8;
@@ -21,13 +22,15 @@ pub(crate) struct Access {
     /// Which bytes of the cell, a bit for each.
     pub(crate) mask: u8,
     pub(crate) unknown: bool,
+    /// A read of exactly its version: whatever it saw that nobody wrote, was written unseen.
+    pub(crate) exact: bool,
     pub(crate) writes: bool,
     /// A read, whose event also writes the cell. Its version was that of the cell before, not after.
     pub(crate) updates: bool,
 }
 
 impl Access {
-    fn new(thread: u32, index: u32, record: &Record) -> Option<Access> {
+    fn new(method: Method, thread: u32, index: u32, record: &Record) -> Option<Access> {
         let extent = Extent::unpack(record.access, record.object).filter(|_| record.kind.is_versioned())?;
         let offset = record.object % CELL_BYTES;
         let mask = ((1u16 << extent.bytes) - 1 << offset) as u8;
@@ -41,6 +44,7 @@ impl Access {
             record: index,
             mask,
             unknown: extent.unknown,
+            exact: extent.quiet && method == Method::Stride,
             writes: record.kind == Kind::Write,
             updates: false,
         })
@@ -54,7 +58,7 @@ pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
         for (index, record) in log.records.iter().enumerate() {
             if extents.contains(thread, record.event) {
                 let index = u32::try_from(index).expect("4 billion records of one thread would need 200 GB");
-                accesses.extend(Access::new(thread, index, record));
+                accesses.extend(Access::new(logs.method, thread, index, record));
             }
         }
     }

@@ -193,6 +193,7 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
                 let range = match is_update {
                     // It was one moment: whatever comes between would have come between its halves.
                     true => (until, until),
+                    false if own[read].exact => (bound.clamp(from, until), bound.clamp(from, until)),
                     false => (from, bound.clamp(from, until)),
                 };
                 ranges.push(((base + read) as u32, range));
