@@ -111,7 +111,7 @@ pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
         let newest = log.records.iter().enumerate().rev();
         let uncounted = newest.take_while(|(_, record)| record.event >= log.events);
         let in_flight = uncounted.filter(|(_, r)| r.event == log.events && r.kind == Kind::Write);
-        writes.extend(in_flight.filter_map(|(index, record)| Access::new(thread, index as u32, record)));
+        writes.extend(in_flight.filter_map(|(index, record)| Access::new(logs.method, thread, index as u32, record)));
     }
     if writes.is_empty() {
         return seen;
@@ -122,7 +122,7 @@ pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
             .records
             .iter()
             .filter(|r| r.kind == Kind::Read && r.event <= log.events);
-        for read in reads.filter_map(|record| Access::new(thread, 0, record)) {
+        for read in reads.filter_map(|record| Access::new(logs.method, thread, 0, record)) {
             let first = writes.partition_point(|write| write.cell < read.cell);
             for write in writes[first..].iter().take_while(|write| write.cell == read.cell) {
                 let both = write.mask & read.mask;
