@@ -22,7 +22,9 @@ pub(crate) struct Access {
     /// Which bytes of the cell, a bit for each.
     pub(crate) mask: u8,
     pub(crate) unknown: bool,
-    /// A read of exactly its version: whatever it saw that nobody wrote, was written unseen.
+    /// No version changed while it was read.
+    pub(crate) quiet: bool,
+    /// Nobody was writing, either: a read of exactly its version. Whatever it saw besides was written unseen.
     pub(crate) exact: bool,
     pub(crate) writes: bool,
     /// A read, whose event also writes the cell. Its version was that of the cell before, not after.
@@ -44,6 +46,7 @@ impl Access {
             record: index,
             mask,
             unknown: extent.unknown,
+            quiet: extent.quiet,
             exact: extent.quiet && method == Method::Stride,
             writes: record.kind == Kind::Write,
             updates: false,

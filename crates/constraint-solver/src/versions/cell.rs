@@ -3,6 +3,7 @@ use crate::versions::access::Access;
 use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 
 /// What a cell held after some write.
@@ -61,7 +62,7 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
         initial: Initial::default(),
         indices: BTreeMap::new(),
     };
-    let ranges = ranges(accesses, &places, &versions, monotonic);
+    let ranges = ranges(accesses, &places, &writes, &versions, monotonic);
     // What nobody can have overwritten before it was read was there from the beginning.
     let mut learned = Vec::new();
     for &(read, range) in &ranges {
@@ -160,7 +161,13 @@ fn contents(accesses: &[Access], writes: &[u32]) -> Vec<Content> {
 }
 
 /// For each read, from which place to which it may be: its version, and program order, bound it.
-fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool) -> Vec<(u32, (u32, u32))> {
+fn ranges(
+    accesses: &[Access],
+    places: &[u32],
+    writes: &[u32],
+    versions: &[u64],
+    monotonic: bool,
+) -> Vec<(u32, (u32, u32))> {
     let mut ranges = Vec::new();
     for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
         let base = accesses.element_offset_of(own);
@@ -193,8 +200,10 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
                 let range = match is_update {
                     // It was one moment: whatever comes between would have come between its halves.
                     true => (until, until),
-                    false if own[read].exact => (bound.clamp(from, until), bound.clamp(from, until)),
-                    false => (from, bound.clamp(from, until)),
+                    false => {
+                        let to = bound.clamp(from, until);
+                        (oldest_under_way(&own[read], accesses, writes, from, to), to)
+                    }
                 };
                 ranges.push(((base + read) as u32, range));
             }
@@ -205,6 +214,23 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
         }
     }
     ranges
+}
+
+/// The first place at or after `from` where a read may be that is at `to` by its version.
+///
+/// If no version changed meanwhile, only writes can come after the read that had raised the version before and not yet stored
+/// their value: one of each other thread at most, and none if versions are raised under a lock.
+fn oldest_under_way(read: &Access, accesses: &[Access], writes: &[u32], from: u32, to: u32) -> u32 {
+    if read.exact {
+        return to;
+    }
+    if !read.quiet {
+        return from;
+    }
+    let mut threads = BTreeSet::new();
+    let is_under_way = |write: &&u32| threads.insert(accesses[**write as usize].thread);
+    let newest_first = writes[from as usize..to as usize].iter().rev();
+    to - newest_first.take_while(is_under_way).count() as u32
 }
 
 trait ElementOffset {

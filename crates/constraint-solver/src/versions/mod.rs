@@ -136,8 +136,14 @@ fn solve_within(
         .chunk_by(|one, other| one.cell == other.cell)
         .map(|accesses| {
             let linkage = cell::link(accesses);
-            let is_certain =
-                linkage.conflicts == 0 && linkage.monotonic && linkage.unmatched.is_empty() && !linkage.doubtful;
+            let is_quiet = |read: &u32| accesses[*read as usize].quiet;
+            let by_versions = linkage.conflicts == 0
+                && linkage.monotonic
+                && linkage.unmatched.iter().all(is_quiet)
+                && !linkage.doubtful;
+            // What one thread does with a cell of its own is in its order already.
+            let is_private = accesses.iter().all(|access| access.thread == accesses[0].thread);
+            let is_certain = by_versions || is_private;
             let how = match logs.method == Method::Stride || is_certain {
                 true => How::Versions,
                 false => How::Search,
@@ -235,7 +241,8 @@ impl<'a> Translator<'a> {
             let access = &cell.accesses[index];
             is_counted && (access.writes || access.unknown || is_unmatched(index))
         };
-        let mut registers = registers::registers(cell.accesses, &nodes, |index| is_counted && is_unmatched(index));
+        let is_free = |index: usize| is_unmatched(index) && (is_counted || cell.accesses[index].quiet);
+        let mut registers = registers::registers(cell.accesses, &nodes, is_free);
         let mut hints = Vec::new();
         cell.linkage.edges(cell.accesses, |before, after| {
             let (one, other) = (&cell.accesses[before as usize], &cell.accesses[after as usize]);
