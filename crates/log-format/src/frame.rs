@@ -3,7 +3,7 @@ use run_model::ThreadIndex;
 
 /// "RFRNLOG\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNLOG\x01");
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// The stream of records begins here.
 pub const HEADER_BYTES: usize = 64;
 /// Where the header keeps its tail word: 8-aligned, so that one store publishes it.

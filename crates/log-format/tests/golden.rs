@@ -6,6 +6,7 @@ use log_format::decode;
 use log_format::encode_log;
 use log_format::schedule;
 use run_model::Access;
+use run_model::Extent;
 use run_model::Gate;
 use run_model::Kind;
 use run_model::Op;
@@ -19,8 +20,9 @@ use run_model::ThreadSchedule;
 use std::fs;
 use std::path::PathBuf;
 
-fn directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden-logs/v1")
+fn directory(version: u32) -> PathBuf {
+    let all = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden-logs");
+    all.join(format!("v{version}"))
 }
 
 fn point(thread: u32, count: u64) -> Point {
@@ -30,7 +32,7 @@ fn point(thread: u32, count: u64) -> Point {
     }
 }
 
-/// Every kind of record, and every field at its limits.
+/// Every kind of record that version 1 has, and every field at its limits.
 fn main_thread() -> Vec<Record> {
     let record = |event, kind, object, site, value, sources: &[Point]| Record {
         event,
@@ -110,28 +112,70 @@ fn schedule_of(records: Vec<Record>) -> Schedule {
     schedule
 }
 
+/// What version 2 added: access vectors, and accesses with values and versions.
+fn third_thread() -> Vec<Record> {
+    let vector = |event, object, value, sources: &[Point]| Record {
+        event,
+        kind: Kind::Vector,
+        object,
+        site: SiteId(3),
+        value,
+        sources: sources.into(),
+        ..Record::default()
+    };
+    let access = |event, kind, object, bytes, value, version| Record {
+        event,
+        kind,
+        access: Extent {
+            bytes,
+            unknown: event == 9,
+            quiet: event % 2 == 0,
+        }
+        .pack(),
+        object,
+        site: SiteId(4),
+        value,
+        version,
+        ..Record::default()
+    };
+    vec![
+        vector(0, 0x8926_737f, 0, &[]),
+        vector(1, 0x8926_737f, 17, &[point(0, 5)]),
+        vector(1, u64::from(u32::MAX), i64::MAX, &[point(1, 6)]),
+        access(2, Kind::Read, 0x6000_0000_1040, 8, -1, 0),
+        access(2, Kind::Write, 0x6000_0000_1040, 8, i64::MIN, 1),
+        access(3, Kind::Read, 0x6000_0000_1044, 4, 1000, 1),
+        access(9, Kind::Write, 0x6000_0000_1047, 1, 0, u64::MAX),
+    ]
+}
+
 #[test]
 fn version_1_still_opens() {
-    let expected = [
+    for (name, thread, records) in [
         ("thread-0.log", ThreadIndex(0), main_thread()),
         ("thread-1.log", ThreadIndex(1), second_thread()),
-    ];
-    if std::env::var_os("REFRAIN_BLESS").is_some() {
-        for (name, thread, records) in &expected {
-            fs::write(directory().join(name), encode_log(*thread, records)).unwrap();
-        }
-        fs::write(
-            directory().join("schedule"),
-            schedule::encode(&schedule_of(main_thread())),
-        )
-        .unwrap();
+    ] {
+        let file = fs::read(directory(1).join(name)).unwrap();
+        assert_eq!(decode(&file, thread).unwrap().records, records, "{name}");
     }
-    for (name, thread, records) in &expected {
-        let file = fs::read(directory().join(name)).unwrap();
-        assert_eq!(&decode(&file, *thread).unwrap().records, records, "{name}");
-        // While version 1 is the newest, writing it must not have changed either.
-        assert_eq!(encode_log(*thread, records), file, "{name}");
-    }
-    let file = fs::read(directory().join("schedule")).unwrap();
+    let file = fs::read(directory(1).join("schedule")).unwrap();
     assert_eq!(schedule::decode(&file).unwrap(), schedule_of(main_thread()));
+    assert_eq!(schedule::encode(&schedule_of(main_thread())), file);
+}
+
+#[test]
+fn version_2_is_what_it_was() {
+    for (name, thread, records) in [
+        ("thread-0.log", ThreadIndex(0), main_thread()),
+        ("thread-2.log", ThreadIndex(2), third_thread()),
+    ] {
+        let path = directory(2).join(name);
+        if std::env::var_os("REFRAIN_BLESS").is_some() {
+            fs::write(&path, encode_log(thread, &records)).unwrap();
+        }
+        let file = fs::read(&path).unwrap();
+        assert_eq!(decode(&file, thread).unwrap().records, records, "{name}");
+        // While version 2 is the newest, writing it must not have changed either.
+        assert_eq!(encode_log(thread, &records), file, "{name}");
+    }
 }

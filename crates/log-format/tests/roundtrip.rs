@@ -167,7 +167,7 @@ fn each_kind_of_damage_has_its_name() {
     assert!(matches!(fault(&|f| f[0] = b'X'), Fault::Magic { .. }));
     assert!(matches!(
         fault(&|f| f[8] = 9),
-        Fault::NewerVersion { newest: 1, found: 9 }
+        Fault::NewerVersion { newest: 2, found: 9 }
     ));
     assert!(matches!(fault(&|f| f[8] = 0), Fault::NoSuchVersion { found: 0 }));
     assert!(matches!(fault(&|f| f[12] = 4), Fault::Thread { expected: 3, found: 4 }));
@@ -181,6 +181,25 @@ fn each_kind_of_damage_has_its_name() {
         Fault::TooManySources { most: 8, found: 9 }
     ));
     assert!(matches!(fault(&|f| *f.last_mut().unwrap() = 1), Fault::RecordCut));
+}
+
+#[test]
+fn extents_stay_within_their_cell() {
+    let write = |object: u64, extent: u8| {
+        let record = Record {
+            kind: Kind::Write,
+            access: Access(extent),
+            object,
+            version: 1,
+            ..Record::default()
+        };
+        decode(&encode_log(ME, &[record]), ME).map_err(|damage| damage.fault)
+    };
+    assert!(write(0x1000, 8).is_ok());
+    assert!(write(0x1007, 1 | 16 | 32).is_ok());
+    for (object, extent) in [(0x1000, 0), (0x1000, 9), (0x1001, 8), (0x1000, 64 | 1)] {
+        assert_eq!(write(object, extent).unwrap_err(), Fault::Access { found: extent });
+    }
 }
 
 #[test]
