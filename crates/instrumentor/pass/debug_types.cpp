@@ -292,11 +292,13 @@ std::optional<Field> DebugTypes::fieldAt(const DIType *T, uint64_t Offset, uint6
 std::optional<Field> DebugTypes::descend(const DICompositeType *C, uint64_t Offset, uint64_t Stride,
                                          unsigned Depth) const {
   C = definition(C);
-  if (Depth > DepthMax || (bytes(C) && Offset >= bytes(C)))
+  if (Depth > DepthMax)
     return std::nullopt;
   std::string Owner = typeName(C);
   Field Out = {"", path(C->getFile()), C->getLine(), ofLibrary(C->getFile())};
   if (isUnion(C)) {
+    if (Offset >= bytes(C))
+      return std::nullopt;
     // All members are the same memory.
     StringRef Between = ".";
     Out.Name = Owner;
@@ -307,7 +309,7 @@ std::optional<Field> DebugTypes::descend(const DICompositeType *C, uint64_t Offs
   }
   const DIDerivedType *D = memberAt(C, Offset);
   if (!D) {
-    if (Stride)
+    if (Stride || (bytes(C) && Offset >= bytes(C)))
       return std::nullopt;
     Out.Name = Owner + "+" + std::to_string(Offset);
     return Out;

@@ -25,6 +25,7 @@ struct account {
     union { int number; char *text; };
     int history[4];
     unsigned frozen : 3, closed : 5;
+    short rest[];
 };
 typedef struct { int branch; struct account inner; } office;
 extern struct account elsewhere;
@@ -50,7 +51,7 @@ void use(struct account *p, office *o, int k) {
     pthread_mutex_lock(&p->mutex);
     p->balance += o->inner.id;
     accounts[k].id++; accounts[2].balance++;
-    p->opened.month++; p->number++; p->history[k]++; p->closed++; o->branch++;
+    p->opened.month++; p->number++; p->history[k]++; p->closed++; p->rest[k]++; o->branch++;
     pthread_mutex_unlock(&accounts[k].mutex);
     pthread_mutex_unlock(&all);
 }
@@ -80,6 +81,7 @@ const BANK: &[(SpeKind, &str)] = &[
     (SpeKind::Field, "account.id"),
     (SpeKind::Field, "account.number|text"),
     (SpeKind::Field, "account.opened.month"),
+    (SpeKind::Field, "account.rest"),
     (SpeKind::Field, "office.branch"),
     (SpeKind::Array, "allocated at bank.c:26 (allocate)"),
     (SpeKind::Array, "allocated at bank.c:27:17 (allocate)"),
@@ -310,6 +312,19 @@ fn classes_have_qualified_names() {
         (SpeKind::Array, "allocated at shop.cpp:26 (shop::Stock::take)"),
     ] {
         id(&list, kind, name);
+    }
+}
+
+#[test]
+fn allocations_that_are_optimised_away_still_count() {
+    let text = "#include <stdlib.h>\nint *p;\nvoid f(void) {\n    free(malloc(9)); p = malloc(4);\n}\n";
+    let at = project("gone", &[("gone.c", text)]);
+    for (level, sites) in [("-O0", 2), ("-O2", 1)] {
+        compile(&at, Language::C, &format!("{level} -c gone.c -o gone.o"));
+        let list = list(&[at.join("gone.o")]);
+        id(&list, SpeKind::Array, "allocated at gone.c:4:26 (f)");
+        let arrays = list.elements.iter().filter(|listed| listed.spe.kind == SpeKind::Array);
+        assert_eq!(arrays.count(), sites, "{level}");
     }
 }
 
