@@ -239,6 +239,7 @@ fn without_types_fields_are_offsets() {
 
 const SHOP: &str = r#"
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <vector>
 namespace shop {
@@ -270,6 +271,11 @@ void other(shop::Stock *stock, Box<int> *a, Box<long> *b, void *hidden) {
     a->set(3); b->set(4);
     ints = new Box<int>;
 }
+struct Link { Link *next; std::atomic<int> seen; std::mutex mutex; std::unique_ptr<Link> child; };
+void follow(Link *l, Link **all) {
+    l->next->seen++;
+    std::lock_guard<std::mutex> hold(all[3]->child->mutex);
+}
 void start(void (*)(void *), void *);
 int wait() {
     int done = 0;
@@ -292,10 +298,10 @@ fn classes_have_qualified_names() {
             (SpeKind::Field, "shop::(anonymous namespace)::Hidden.value"),
             (SpeKind::Field, "Box<int>.value"),
             (SpeKind::Field, "Box<long>.value"),
-            (SpeKind::Field, "lambda at shop.cpp:37.done"),
+            (SpeKind::Field, "lambda at shop.cpp:43.done"),
             (SpeKind::Global, "shop::Stock::all"),
             (SpeKind::Global, "ints"),
-            (SpeKind::Array, "allocated at shop.cpp:32 (other)"),
+            (SpeKind::Array, "allocated at shop.cpp:33 (other)"),
             (SpeKind::Other, "done (wait)"),
         ] {
             id(&list, kind, name);
@@ -307,9 +313,11 @@ fn classes_have_qualified_names() {
         (SpeKind::Global, "total"),
         (SpeKind::Field, "shop::Stock.hits"),
         (SpeKind::Field, "shop::Stock.log"),
+        (SpeKind::Field, "Link.seen"),
+        (SpeKind::Lock, "Link.mutex"),
         (SpeKind::Lock, "gate"),
         (SpeKind::Lock, "shop::Stock.guard"),
-        (SpeKind::Array, "allocated at shop.cpp:26 (shop::Stock::take)"),
+        (SpeKind::Array, "allocated at shop.cpp:27 (shop::Stock::take)"),
     ] {
         id(&list, kind, name);
     }
