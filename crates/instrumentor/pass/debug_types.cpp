@@ -292,11 +292,13 @@ std::optional<Field> DebugTypes::fieldAt(const DIType *T, uint64_t Offset, uint6
 std::optional<Field> DebugTypes::descend(const DICompositeType *C, uint64_t Offset, uint64_t Stride,
                                          unsigned Depth) const {
   C = definition(C);
-  if (Depth > DepthMax || (bytes(C) && Offset >= bytes(C)))
+  if (Depth > DepthMax)
     return std::nullopt;
   std::string Owner = typeName(C);
   Field Out = {"", path(C->getFile()), C->getLine(), ofLibrary(C->getFile())};
   if (isUnion(C)) {
+    if (Offset >= bytes(C))
+      return std::nullopt;
     // All members are the same memory.
     StringRef Between = ".";
     Out.Name = Owner;
@@ -307,7 +309,7 @@ std::optional<Field> DebugTypes::descend(const DICompositeType *C, uint64_t Offs
   }
   const DIDerivedType *D = memberAt(C, Offset);
   if (!D) {
-    if (Stride)
+    if (Stride || (bytes(C) && Offset >= bytes(C)))
       return std::nullopt;
     Out.Name = Owner + "+" + std::to_string(Offset);
     return Out;
@@ -434,6 +436,24 @@ const DIType *DebugTypes::stepInto(const GEPOperator &Address, const DIType *T) 
   return T;
 }
 
+// The type of the innermost member Offset bytes into T, or of its elements.
+const DIType *DebugTypes::leafAt(const DIType *T, uint64_t Offset) const {
+  for (unsigned I = 0; I < DepthMax; I++) {
+    const DIType *One = element(T);
+    if (bytes(One) && asArray(bare(T)))
+      Offset %= bytes(One);
+    auto *C = definition(dyn_cast_or_null<DICompositeType>(One));
+    if (!C || !isRecord(C))
+      return One;
+    const DIDerivedType *D = isUnion(C) ? nullptr : memberAt(C, Offset);
+    if (!D)
+      return nullptr;
+    Offset -= D->getOffsetInBits() / 8;
+    T = D->getBaseType();
+  }
+  return nullptr;
+}
+
 const DIType *DebugTypes::pointee(const Value *Pointer, unsigned Depth) const {
   if (Depth > DepthMax)
     return nullptr;
@@ -451,9 +471,18 @@ const DIType *DebugTypes::pointee(const Value *Pointer, unsigned Depth) const {
     const DILocalVariable *V = variable(*A);
     return V ? V->getType() : nullptr;
   }
-  if (auto *L = dyn_cast<LoadInst>(Pointer))
-    if (const DIType *T = Target(pointee(L->getPointerOperand(), Depth + 1)))
+  if (auto *L = dyn_cast<LoadInst>(Pointer)) {
+    const Value *From = L->getPointerOperand();
+    if (const DIType *T = Target(pointee(From, Depth + 1)))
       return T;
+    // After optimisation: a number of bytes into something.
+    const DataLayout &DL = M.getDataLayout();
+    APInt Offset(DL.getIndexTypeSizeInBits(From->getType()), 0);
+    const Value *Base = From->stripAndAccumulateConstantOffsets(DL, Offset, /*AllowNonInbounds=*/true);
+    if (!Offset.isNegative())
+      if (const DIType *T = Target(leafAt(pointee(Base, Depth + 1), Offset.getZExtValue())))
+        return T;
+  }
   if (auto *Address = dyn_cast<GEPOperator>(Pointer)) {
     // Bytes: an adjustment to a base class, or arithmetic that no type describes.
     if (Address->getSourceElementType()->isIntegerTy(8))

@@ -55,6 +55,7 @@ private:
   const llvm::DICompositeType *definition(const llvm::DICompositeType *C) const;
   std::optional<Field> descend(const llvm::DICompositeType *C, uint64_t Offset, uint64_t Stride, unsigned Depth) const;
   const llvm::DICompositeType *partOf(const llvm::DIType *T, const llvm::StructType *S, unsigned Depth) const;
+  const llvm::DIType *leafAt(const llvm::DIType *T, uint64_t Offset) const;
   const llvm::DIType *stepInto(const llvm::GEPOperator &Address, const llvm::DIType *T) const;
 
   llvm::Module &M;

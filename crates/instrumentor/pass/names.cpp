@@ -294,13 +294,21 @@ void Names::keep(Function &F) {
   auto Number = [&](uint32_t N) { return ConstantAsMetadata::get(ConstantInt::get(Type::getInt32Ty(C), N)); };
   for (Instruction &I : instructions(F)) {
     const Value *Pointer = accessedPointer(I);
-    if (auto *Call = dyn_cast<CallBase>(&I))
+    auto *Call = dyn_cast<CallBase>(&I);
+    if (Call)
       Pointer = lockArgument(*Call);
-    if (!Pointer || isa<AllocaInst>(Pointer))
-      continue;
-    std::optional<Spe> S = byOffset(Pointer, /*Late=*/false);
-    if (!S)
-      S = typed(Pointer);
+    std::optional<Spe> S;
+    if (Pointer && !isa<AllocaInst>(Pointer)) {
+      S = byOffset(Pointer, /*Late=*/false);
+      if (!S)
+        S = typed(Pointer);
+    } else if (Call && allocates(*Call)) {
+      // Here, because which other allocations stand in the line should not depend on optimisation. Code of libraries
+      // has to be inlined before there is a name to give.
+      const DILocation *Near = locationNear(*Call);
+      if (Near && !Types.ofLibrary(Near->getScope()))
+        S = ofAllocation(*Call);
+    }
     if (S)
       I.setMetadata(Metadata, MDNode::get(C, {Number(static_cast<uint32_t>(S->Kind)), String(S->Name),
                                               String(S->File), Number(S->Line), Number(S->OfLibrary)}));
@@ -363,6 +371,8 @@ Names::Place Names::placeOf(const CallBase &Call) const {
 }
 
 Spe Names::ofAllocation(const CallBase &Call) {
+  if (std::optional<Spe> Kept = kept(Call))
+    return *Kept;
   Place P = placeOf(Call);
   uint32_t Line = P.At ? P.At->getLine() : 0;
   std::string Name = P.File;

@@ -25,6 +25,7 @@ struct account {
     union { int number; char *text; };
     int history[4];
     unsigned frozen : 3, closed : 5;
+    short rest[];
 };
 typedef struct { int branch; struct account inner; } office;
 extern struct account elsewhere;
@@ -50,7 +51,7 @@ void use(struct account *p, office *o, int k) {
     pthread_mutex_lock(&p->mutex);
     p->balance += o->inner.id;
     accounts[k].id++; accounts[2].balance++;
-    p->opened.month++; p->number++; p->history[k]++; p->closed++; o->branch++;
+    p->opened.month++; p->number++; p->history[k]++; p->closed++; p->rest[k]++; o->branch++;
     pthread_mutex_unlock(&accounts[k].mutex);
     pthread_mutex_unlock(&all);
 }
@@ -80,6 +81,7 @@ const BANK: &[(SpeKind, &str)] = &[
     (SpeKind::Field, "account.id"),
     (SpeKind::Field, "account.number|text"),
     (SpeKind::Field, "account.opened.month"),
+    (SpeKind::Field, "account.rest"),
     (SpeKind::Field, "office.branch"),
     (SpeKind::Array, "allocated at bank.c:26 (allocate)"),
     (SpeKind::Array, "allocated at bank.c:27:17 (allocate)"),
@@ -237,6 +239,7 @@ fn without_types_fields_are_offsets() {
 
 const SHOP: &str = r#"
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <vector>
 namespace shop {
@@ -268,6 +271,11 @@ void other(shop::Stock *stock, Box<int> *a, Box<long> *b, void *hidden) {
     a->set(3); b->set(4);
     ints = new Box<int>;
 }
+struct Link { Link *next; std::atomic<int> seen; std::mutex mutex; std::unique_ptr<Link> child; };
+void follow(Link *l, Link **all) {
+    l->next->seen++;
+    std::lock_guard<std::mutex> hold(all[3]->child->mutex);
+}
 void start(void (*)(void *), void *);
 int wait() {
     int done = 0;
@@ -290,10 +298,10 @@ fn classes_have_qualified_names() {
             (SpeKind::Field, "shop::(anonymous namespace)::Hidden.value"),
             (SpeKind::Field, "Box<int>.value"),
             (SpeKind::Field, "Box<long>.value"),
-            (SpeKind::Field, "lambda at shop.cpp:37.done"),
+            (SpeKind::Field, "lambda at shop.cpp:43.done"),
             (SpeKind::Global, "shop::Stock::all"),
             (SpeKind::Global, "ints"),
-            (SpeKind::Array, "allocated at shop.cpp:32 (other)"),
+            (SpeKind::Array, "allocated at shop.cpp:33 (other)"),
             (SpeKind::Other, "done (wait)"),
         ] {
             id(&list, kind, name);
@@ -305,11 +313,26 @@ fn classes_have_qualified_names() {
         (SpeKind::Global, "total"),
         (SpeKind::Field, "shop::Stock.hits"),
         (SpeKind::Field, "shop::Stock.log"),
+        (SpeKind::Field, "Link.seen"),
+        (SpeKind::Lock, "Link.mutex"),
         (SpeKind::Lock, "gate"),
         (SpeKind::Lock, "shop::Stock.guard"),
-        (SpeKind::Array, "allocated at shop.cpp:26 (shop::Stock::take)"),
+        (SpeKind::Array, "allocated at shop.cpp:27 (shop::Stock::take)"),
     ] {
         id(&list, kind, name);
+    }
+}
+
+#[test]
+fn allocations_that_are_optimised_away_still_count() {
+    let text = "#include <stdlib.h>\nint *p;\nvoid f(void) {\n    free(malloc(9)); p = malloc(4);\n}\n";
+    let at = project("gone", &[("gone.c", text)]);
+    for (level, sites) in [("-O0", 2), ("-O2", 1)] {
+        compile(&at, Language::C, &format!("{level} -c gone.c -o gone.o"));
+        let list = list(&[at.join("gone.o")]);
+        id(&list, SpeKind::Array, "allocated at gone.c:4:26 (f)");
+        let arrays = list.elements.iter().filter(|listed| listed.spe.kind == SpeKind::Array);
+        assert_eq!(arrays.count(), sites, "{level}");
     }
 }
 
