@@ -66,6 +66,17 @@ fn write_first(out: &mut dyn Write, answer: &Answer, load_ms: u64) -> io::Result
         "layer    {}: {} forced, {} parts, {} decisions, {} conflicts",
         statistics.layer, statistics.forced, statistics.components, statistics.decisions, statistics.conflicts
     )?;
+    let reads = statistics.linked_by_versions + statistics.linked_by_search;
+    if reads + statistics.version_conflicts > 0 {
+        writeln!(
+            out,
+            "reads    {} linked by versions, {} by search, {} of what nobody is known to have written; {} writes share a version",
+            statistics.linked_by_versions,
+            statistics.linked_by_search,
+            statistics.reads_unmatched,
+            statistics.version_conflicts
+        )?;
+    }
     if statistics.events_lost > 0 {
         writeln!(
             out,

@@ -157,10 +157,8 @@ pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Sol
     let (translation, resolved, counted) = match logs.method {
         Method::Light => resolved(light::translate(logs, &extents), hints, watch)?,
         Method::Leap => resolved(leap::translate(logs, &extents), hints, watch)?,
-        Method::Stride | Method::Oreo => {
-            versions::cut(logs, &epochs, &mut extents);
-            versions::solve(logs, &extents, hints, watch).map_err(|(circle, events)| unsolvable(&circle, &events))?
-        }
+        Method::Stride | Method::Oreo => versions::solve(logs, &epochs, &mut extents, hints, watch)
+            .map_err(|(circle, events)| unsolvable(&circle, &events))?,
     };
     let problem = &translation.problem;
     watch.at(Step::Reduce, 0, 1);

@@ -48,6 +48,36 @@ pub struct Clause {
     pub one_of: Vec<Edge>,
 }
 
+/// Something unknown: as what was written it is what every read may have read, and a read of it may have read everything.
+pub const ANYTHING: u32 = u32::MAX;
+
+/// A read or a write of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    pub node: Node,
+    /// Equal numbers for equal contents.
+    pub content: u32,
+    /// A read has hardly seen a write with a newer version than its own.
+    pub version: u64,
+}
+
+/// A place in memory. Each read finds what the last write before it wrote, or what was there from the beginning. A node that
+/// reads and writes reads first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Register {
+    /// A node writes once.
+    pub writes: Vec<Use>,
+    pub reads: Vec<Use>,
+    /// What was there from the beginning; `None`: nobody knows, but it was one thing.
+    pub initial: Option<u32>,
+    /// What it probably was, if nobody knows.
+    pub likely: Option<u32>,
+    /// Orders between the accesses that are likely.
+    pub hints: Vec<Edge>,
+    /// The hints put every read where it finds what it read.
+    pub hints_suffice: bool,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     /// Length of each chain.
@@ -57,6 +87,8 @@ pub struct Problem {
     pub choices: Vec<Choice>,
     /// By choice and alternative.
     pub clauses: Vec<Clause>,
+    /// No method has these and exclusions or choices, and no problem may.
+    pub registers: Vec<Register>,
 }
 
 impl Interval {
@@ -83,6 +115,11 @@ impl Problem {
             .flat_map(|(one, other)| one.before(other).into_iter().flatten())
             .chain(firsts.flatten().copied())
             .chain(clauses.filter_map(|clause| clause.one_of.first().copied()))
+            .chain(
+                self.registers
+                    .iter()
+                    .flat_map(|register| register.hints.iter().copied()),
+            )
             .collect()
     }
 
@@ -110,6 +147,6 @@ impl Problem {
     pub(crate) fn is_decided(&self) -> bool {
         let decided =
             |e: &Exclusion| e.len() < 2 || (e.len() == 2 && e.iter().any(|interval| interval.start.is_none()));
-        self.choices.is_empty() && self.exclusions.iter().all(decided)
+        self.choices.is_empty() && self.registers.is_empty() && self.exclusions.iter().all(decided)
     }
 }

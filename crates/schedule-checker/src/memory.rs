@@ -254,6 +254,7 @@ fn check_values(method: Method, accesses: &[Access<'_>]) -> Result<(), Rejection
 /// Finds reads of what nobody can have written.
 struct Unexplained<'a> {
     accesses: &'a [Access<'a>],
+    around: Around,
     how: Explanations,
 }
 
@@ -277,9 +278,43 @@ struct Versions {
     initial: [Option<u16>; CELL_BYTES as usize],
     /// By the bytes that reads are about.
     contents: HashMap<(usize, usize), Contents>,
-    /// For each access, the newest version that is written before it, and the oldest that is written after it.
+}
+
+/// For each access, the newest version that is written before it, and the oldest that is written after it.
+struct Around {
     newest_before: Vec<u64>,
     oldest_after: Vec<u64>,
+}
+
+impl Around {
+    fn new(accesses: &[Access<'_>]) -> Around {
+        let mut newest_before = Vec::with_capacity(accesses.len());
+        let mut newest = 0;
+        for access in accesses {
+            newest_before.push(newest);
+            if access.writes() {
+                newest = newest.max(access.record.version);
+            }
+        }
+        let mut oldest_after = vec![u64::MAX; accesses.len()];
+        let mut oldest = u64::MAX;
+        for (access, place) in accesses.iter().zip(&mut oldest_after).rev() {
+            *place = oldest;
+            if access.writes() {
+                oldest = oldest.min(access.record.version);
+            }
+        }
+        Around {
+            newest_before,
+            oldest_after,
+        }
+    }
+
+    /// Is the read where its version says?
+    fn is_at_its_version(&self, index: usize, read: &Access<'_>) -> bool {
+        let bound = read.record.version;
+        self.newest_before[index] <= bound && self.oldest_after[index] > bound
+    }
 }
 
 /// The oldest version with each content; and versions after which not all of it is known, with what is.
@@ -295,12 +330,21 @@ impl<'a> Unexplained<'a> {
             Method::Stride => Explanations::Versions(Versions::new(accesses)),
             _ => anywhere(accesses),
         };
-        Unexplained { accesses, how }
+        Unexplained {
+            accesses,
+            around: Around::new(accesses),
+            how,
+        }
     }
 
     /// Is there no way to explain this read?
     fn contains(&mut self, index: usize) -> bool {
         let read = &self.accesses[index];
+        let is_at_its_version = self.around.is_at_its_version(index, read);
+        // A read that nobody disturbed is where its version says; what it saw besides was written unseen.
+        if is_at_its_version && read.extent.quiet {
+            return true;
+        }
         match &mut self.how {
             Explanations::Anywhere { borders, written } => {
                 let is_unwritten = |(atom, range): (usize, Range<usize>)| {
@@ -310,7 +354,7 @@ impl<'a> Unexplained<'a> {
                 };
                 ranges(borders, read).any(is_unwritten)
             }
-            Explanations::Versions(versions) => versions.cannot_explain(self.accesses, index),
+            Explanations::Versions(versions) => is_at_its_version && versions.cannot_explain(self.accesses, index),
         }
     }
 }
@@ -367,28 +411,10 @@ impl Versions {
                 }
             }
         }
-        let mut newest_before = Vec::with_capacity(accesses.len());
-        let mut newest = 0;
-        for access in accesses {
-            newest_before.push(newest);
-            if access.writes() {
-                newest = newest.max(access.record.version);
-            }
-        }
-        let mut oldest_after = vec![u64::MAX; accesses.len()];
-        let mut oldest = u64::MAX;
-        for (access, place) in accesses.iter().zip(&mut oldest_after).rev() {
-            *place = oldest;
-            if access.writes() {
-                oldest = oldest.min(access.record.version);
-            }
-        }
         Versions {
             writes,
             initial,
             contents: HashMap::new(),
-            newest_before,
-            oldest_after,
         }
     }
 
@@ -410,10 +436,9 @@ impl Versions {
             .iter()
             .take_while(|other| other.is_same_event(read))
             .any(Access::writes);
-        let is_at_its_version = self.newest_before[index] <= bound && self.oldest_after[index] > bound;
         let is_explained = contents.oldest.get(&wanted).is_some_and(|oldest| *oldest <= bound)
             || contents.uncertain.iter().any(may_be);
-        is_at_its_version && (is_update || !is_explained)
+        is_update || !is_explained
     }
 }
 

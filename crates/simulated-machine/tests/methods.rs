@@ -104,6 +104,16 @@ proptest! {
     }
 
     #[test]
+    fn oreo(seed: u64, shape in 0..SHAPES.len()) {
+        is_replayed(seed, SHAPES[shape], Method::Oreo);
+    }
+
+    #[test]
+    fn waits_of_oreo_are_needed(seed: u64, shape in 0..SHAPES.len()) {
+        waits_are_needed(seed, SHAPES[shape], Method::Oreo);
+    }
+
+    #[test]
     fn waits_of_leap_are_needed(seed: u64, shape in 0..SHAPES.len()) {
         waits_are_needed(seed, SHAPES[shape], Method::Leap);
     }
@@ -114,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn all_replays_of_small_programs_agree(seed: u64, method in 1..3usize) {
+    fn all_replays_of_small_programs_agree(seed: u64, method in 1..4usize) {
         let program = program(seed, Shape::SMALL);
         let recording = record_in_steps(&program, seed, Method::ALL[method], Fault::None);
         for hints in [Hints::Use, Hints::Ignore] {
@@ -124,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn killed_runs_are_replayed_to_their_last_event(seed: u64, shape in 0..SHAPES.len(), method in 1..3usize, after in 0..400u64) {
+    fn killed_runs_are_replayed_to_their_last_event(seed: u64, shape in 0..SHAPES.len(), method in 1..4usize, after in 0..400u64) {
         let program = program(seed, SHAPES[shape]);
         let recording = record_in_steps(&program, seed, Method::ALL[method], Fault::Killed { after });
         let schedule = solve_and_check(&recording, Hints::Use).schedule;
@@ -135,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_torn_log_is_replayed_as_far_as_it_makes_sense(seed: u64, shape in 0..SHAPES.len(), method in 1..3usize, thread in 0..2u32, bytes in 0..300u64) {
+    fn a_torn_log_is_replayed_as_far_as_it_makes_sense(seed: u64, shape in 0..SHAPES.len(), method in 1..4usize, thread in 0..2u32, bytes in 0..300u64) {
         let program = program(seed, SHAPES[shape]);
         let recording = record_in_steps(&program, seed, Method::ALL[method], Fault::Cut { thread, bytes });
         replay(&program, &recording, seed);

@@ -43,6 +43,11 @@ pub(super) struct Engine<'a> {
     bump: f64,
     /// Variables by activity; some more than once, or no longer open.
     candidates: BinaryHeap<(u64, u32)>,
+    /// Variables that are decided before all others, and then to be false: by rank. And how many of them are known to have
+    /// values.
+    unlikely: Vec<(u8, u32)>,
+    unlikely_known: usize,
+    has_new_unlikely: bool,
     clauses: Vec<Clause>,
     learned: usize,
     learned_max: usize,
@@ -93,6 +98,9 @@ impl<'a> Engine<'a> {
             activities: Vec::new(),
             bump: 1.0,
             candidates: BinaryHeap::new(),
+            unlikely: Vec::new(),
+            unlikely_known: 0,
+            has_new_unlikely: false,
             clauses: Vec::new(),
             learned: 0,
             learned_max: LEARNED,
@@ -114,6 +122,10 @@ impl<'a> Engine<'a> {
 
     /// Gives every variable a value. False: there is no way to.
     pub(super) fn satisfy(&mut self) -> bool {
+        if std::mem::take(&mut self.has_new_unlikely) {
+            self.back_to(0);
+            self.unlikely_known = 0;
+        }
         if !self.enter_facts() {
             return false;
         }
@@ -156,6 +168,16 @@ impl<'a> Engine<'a> {
         self.watches.extend([Vec::new(), Vec::new()]);
         self.candidates.push((0, variable));
         2 * variable
+    }
+
+    /// A new variable without edges that is true only if whatever was decided about other such variables leaves no other way.
+    /// Those of a higher rank rather than those of a lower one.
+    pub(super) fn add_unlikely_variable(&mut self, rank: u8) -> Literal {
+        let literal = self.add_variable(Vec::new(), Vec::new(), false);
+        let place = self.unlikely.partition_point(|(other, _)| *other <= rank);
+        self.unlikely.insert(place, (rank, variable(literal) as u32));
+        self.has_new_unlikely = true;
+        literal
     }
 
     /// At least one of `literals` is to be true, whatever they are now.
@@ -227,6 +249,12 @@ impl<'a> Engine<'a> {
     }
 
     fn next_decision(&mut self) -> Option<Literal> {
+        while let Some((_, variable)) = self.unlikely.get(self.unlikely_known) {
+            if self.values[*variable as usize] == 0 {
+                return Some(2 * variable + 1);
+            }
+            self.unlikely_known += 1;
+        }
         while let Some((_, variable)) = self.candidates.pop() {
             if self.values[variable as usize] == 0 {
                 return Some(2 * variable + u32::from(!self.phases[variable as usize]));
@@ -259,6 +287,7 @@ impl<'a> Engine<'a> {
                 .push((self.activities[variable].to_bits(), variable as u32));
         }
         self.level_starts.truncate(level);
+        self.unlikely_known = 0;
         self.followed = self.followed.min(length);
     }
 

@@ -5,6 +5,7 @@ mod engine;
 mod greedy;
 mod incremental;
 mod part;
+mod registers;
 
 use crate::Hints;
 use crate::Step;
@@ -14,6 +15,7 @@ use crate::order::Cycle;
 use crate::order::Graph;
 use crate::problem::Edge;
 use crate::problem::Problem;
+use crate::problem::Register;
 use crate::saturate;
 use components::Component;
 use decide::Decided;
@@ -84,10 +86,16 @@ pub fn resolve_watched(problem: &Problem, hints: Hints, watch: &dyn Watch) -> Re
             recorded: false,
         });
     }
+    assert!(
+        problem.registers.is_empty() || problem.choices.is_empty() && problem.exclusions.is_empty(),
+        "registers stand alone"
+    );
     watch.at(Step::Order, 0, 1);
     let is_decided = problem.is_decided();
     let may_hint = |choice: u32| problem.first_alternative(choice) == Some(0);
-    if !is_decided && (hints == Hints::Ignore || !(0..problem.choices.len() as u32).all(may_hint)) {
+    let suffices = |register: &Register| register.hints_suffice;
+    let may_hint = (0..problem.choices.len() as u32).all(may_hint) && problem.registers.iter().all(suffices);
+    if !is_decided && (hints == Hints::Ignore || !may_hint) {
         return search(problem, hints, watch);
     }
     let mut edges = problem.edges.clone();
@@ -100,12 +108,19 @@ pub fn resolve_watched(problem: &Problem, hints: Hints, watch: &dyn Watch) -> Re
         }),
         Err(cycle) if is_decided => Err(circle(&cycle, &edges, true)),
         // If there is none at all, nothing contradicts the recorded order more clearly than itself.
-        Err(cycle) => search(problem, hints, watch).map_err(|_| circle(&cycle, &edges, true)),
+        Err(cycle) if problem.registers.is_empty() => {
+            search(problem, hints, watch).map_err(|_| circle(&cycle, &edges, true))
+        }
+        Err(_) => search(problem, hints, watch),
     }
 }
 
 /// Without the recorded order, or where it leads in a circle.
 fn search(problem: &Problem, hints: Hints, watch: &dyn Watch) -> Result<Resolved, Circle> {
+    if !problem.registers.is_empty() {
+        watch.at(Step::Search, 0, 1);
+        return registers::search(problem, hints);
+    }
     watch.at(Step::Saturate, 0, 1);
     let saturated = saturate::saturate(problem, watch)?;
     let components = components::components(problem, &saturated, hints == Hints::Use);

@@ -3,6 +3,7 @@ use crate::extent::Extents;
 use run_model::Extent;
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Record;
 
 pub(crate) const CELL_BYTES: u64 = 8;
@@ -21,11 +22,17 @@ pub(crate) struct Access {
     /// Which bytes of the cell, a bit for each.
     pub(crate) mask: u8,
     pub(crate) unknown: bool,
+    /// No version changed while it was read.
+    pub(crate) quiet: bool,
+    /// Nobody was writing, either: a read of exactly its version. Whatever it saw besides was written unseen.
+    pub(crate) exact: bool,
     pub(crate) writes: bool,
+    /// A read, whose event also writes the cell. Its version was that of the cell before, not after.
+    pub(crate) updates: bool,
 }
 
 impl Access {
-    fn new(thread: u32, index: u32, record: &Record) -> Option<Access> {
+    fn new(method: Method, thread: u32, index: u32, record: &Record) -> Option<Access> {
         let extent = Extent::unpack(record.access, record.object).filter(|_| record.kind.is_versioned())?;
         let offset = record.object % CELL_BYTES;
         let mask = ((1u16 << extent.bytes) - 1 << offset) as u8;
@@ -39,7 +46,10 @@ impl Access {
             record: index,
             mask,
             unknown: extent.unknown,
+            quiet: extent.quiet,
+            exact: extent.quiet && method == Method::Stride,
             writes: record.kind == Kind::Write,
+            updates: false,
         })
     }
 }
@@ -51,12 +61,19 @@ pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
         for (index, record) in log.records.iter().enumerate() {
             if extents.contains(thread, record.event) {
                 let index = u32::try_from(index).expect("4 billion records of one thread would need 200 GB");
-                accesses.extend(Access::new(thread, index, record));
+                accesses.extend(Access::new(logs.method, thread, index, record));
             }
         }
     }
     // Equal cells stay in the order of threads and events.
     accesses.sort_by_key(|access| access.cell);
+    let of_event =
+        |one: &Access, other: &Access| (one.cell, one.thread, one.event) == (other.cell, other.thread, other.event);
+    for event in accesses.chunk_by_mut(of_event) {
+        if event.iter().any(|access| access.writes) {
+            event.iter_mut().for_each(|access| access.updates = !access.writes);
+        }
+    }
     accesses
 }
 
@@ -97,7 +114,7 @@ pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
         let newest = log.records.iter().enumerate().rev();
         let uncounted = newest.take_while(|(_, record)| record.event >= log.events);
         let in_flight = uncounted.filter(|(_, r)| r.event == log.events && r.kind == Kind::Write);
-        writes.extend(in_flight.filter_map(|(index, record)| Access::new(thread, index as u32, record)));
+        writes.extend(in_flight.filter_map(|(index, record)| Access::new(logs.method, thread, index as u32, record)));
     }
     if writes.is_empty() {
         return seen;
@@ -108,7 +125,7 @@ pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
             .records
             .iter()
             .filter(|r| r.kind == Kind::Read && r.event <= log.events);
-        for read in reads.filter_map(|record| Access::new(thread, 0, record)) {
+        for read in reads.filter_map(|record| Access::new(logs.method, thread, 0, record)) {
             let first = writes.partition_point(|write| write.cell < read.cell);
             for write in writes[first..].iter().take_while(|write| write.cell == read.cell) {
                 let both = write.mask & read.mask;

@@ -3,6 +3,7 @@ use crate::versions::access::Access;
 use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 
 /// What a cell held after some write.
@@ -33,8 +34,12 @@ pub(crate) struct Linkage {
     pub(crate) conflicts: u32,
     /// Reads whose value no possible place explains. Each is where its version says.
     pub(crate) unmatched: Vec<u32>,
+    /// Reads of bytes that nobody has written there, by versions that say that somebody may have.
+    pub(crate) unwritten: Vec<u32>,
     /// Versions agree with program order.
     pub(crate) monotonic: bool,
+    /// Some read is taken to have seen what was there from the beginning, and a write wrote the same.
+    pub(crate) doubtful: bool,
 }
 
 /// So many places are tried one by one before the contents are indexed.
@@ -57,12 +62,17 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
         initial: Initial::default(),
         indices: BTreeMap::new(),
     };
-    let ranges = ranges(accesses, &places, &versions, monotonic);
+    let ranges = ranges(accesses, &places, &writes, &versions, monotonic);
     // What nobody can have overwritten before it was read was there from the beginning.
+    let mut learned = Vec::new();
     for &(read, range) in &ranges {
-        linker.learn(&accesses[read as usize], range.1);
+        let access = &accesses[read as usize];
+        learned.push((read, linker.learn(access, range.1)));
     }
-    let mut unmatched = Vec::new();
+    // Whoever still saw version 0 after it had read saw no write.
+    let is_certain = |read: &Access| read.version == 0 && !read.updates;
+    learned.retain(|(read, bytes)| *bytes != 0 && !is_certain(&accesses[*read as usize]));
+    let (mut unmatched, mut unwritten) = (Vec::new(), Vec::new());
     for &(read, (from, to)) in &ranges {
         let access = &accesses[read as usize];
         let place = if access.unknown {
@@ -74,15 +84,32 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
             unmatched.push(read);
         }
         let place = place.unwrap_or(to);
-        linker.learn(access, place);
+        if linker.contents[place as usize].initial & access.mask != 0 && !is_certain(access) {
+            unwritten.push(read);
+        }
+        let bytes = linker.learn(access, place);
+        if bytes != 0 {
+            learned.push((read, bytes));
+        }
         places[read as usize] = place;
     }
+    let is_written = |(read, bytes): &(u32, u8)| {
+        let read = &accesses[*read as usize];
+        let mut writes = accesses.iter().filter(|access| access.writes);
+        writes.any(|write| {
+            let both = write.mask & bytes;
+            both & !different_bytes(write.value, read.value) != 0 || (both != 0 && write.unknown)
+        })
+    };
+    let doubtful = learned.iter().any(is_written);
     Linkage {
         writes,
         places,
         conflicts: shared.map(|same| same.len() as u32).sum(),
         unmatched,
+        unwritten,
         monotonic,
+        doubtful,
     }
 }
 
@@ -134,7 +161,13 @@ fn contents(accesses: &[Access], writes: &[u32]) -> Vec<Content> {
 }
 
 /// For each read, from which place to which it may be: its version, and program order, bound it.
-fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool) -> Vec<(u32, (u32, u32))> {
+fn ranges(
+    accesses: &[Access],
+    places: &[u32],
+    writes: &[u32],
+    versions: &[u64],
+    monotonic: bool,
+) -> Vec<(u32, (u32, u32))> {
     let mut ranges = Vec::new();
     for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
         let base = accesses.element_offset_of(own);
@@ -167,7 +200,10 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
                 let range = match is_update {
                     // It was one moment: whatever comes between would have come between its halves.
                     true => (until, until),
-                    false => (from, bound.clamp(from, until)),
+                    false => {
+                        let to = bound.clamp(from, until);
+                        (oldest_under_way(&own[read], accesses, writes, from, to), to)
+                    }
                 };
                 ranges.push(((base + read) as u32, range));
             }
@@ -178,6 +214,23 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
         }
     }
     ranges
+}
+
+/// The first place at or after `from` where a read may be that is at `to` by its version.
+///
+/// If no version changed meanwhile, only writes can come after the read that had raised the version before and not yet stored
+/// their value: one of each other thread at most, and none if versions are raised under a lock.
+fn oldest_under_way(read: &Access, accesses: &[Access], writes: &[u32], from: u32, to: u32) -> u32 {
+    if read.exact {
+        return to;
+    }
+    if !read.quiet {
+        return from;
+    }
+    let mut threads = BTreeSet::new();
+    let is_under_way = |write: &&u32| threads.insert(accesses[**write as usize].thread);
+    let newest_first = writes[from as usize..to as usize].iter().rev();
+    to - newest_first.take_while(is_under_way).count() as u32
 }
 
 trait ElementOffset {
@@ -256,73 +309,69 @@ impl Linker {
     }
 
     /// A read at this place saw what had been there from the beginning, where nobody had written.
-    fn learn(&mut self, read: &Access, place: u32) {
-        let new = self.contents[place as usize].initial & read.mask & !self.initial.known;
-        if new != 0 && !read.unknown {
-            self.initial.known |= new;
-            self.initial.value |= read.value & bytes_of(new);
+    ///
+    /// Returns the bytes of which that was not known.
+    fn learn(&mut self, read: &Access, place: u32) -> u8 {
+        if read.unknown {
+            return 0;
         }
+        let new = self.contents[place as usize].initial & read.mask & !self.initial.known;
+        self.initial.known |= new;
+        self.initial.value |= read.value & bytes_of(new);
+        new
     }
 }
 
 impl Linkage {
-    /// Orders that put the cell's accesses where they are, as pairs of indices.
+    /// Orders that put the cell's accesses where they are, as pairs of indices: of any two to the same bytes of which one
+    /// writes.
     pub(crate) fn edges(&self, accesses: &[Access], mut edge: impl FnMut(u32, u32)) {
-        for pair in self.writes.windows(2) {
-            edge(pair[0], pair[1]);
-        }
-        let masks = accesses.iter().fold((u8::MAX, 0), |(all, any), access| {
-            (all & access.mask, any | access.mask)
-        });
-        // Of accesses to different bytes, none sees what the other writes.
-        let mut neighbours: BTreeMap<u8, Neighbours> = BTreeMap::new();
-        for (index, read) in (0..).zip(accesses).filter(|(_, access)| !access.writes) {
-            let place = self.places[index as usize];
-            let (before, after) = if masks.0 == masks.1 {
-                (
-                    place.checked_sub(1),
-                    (place < self.writes.len() as u32).then_some(place),
-                )
-            } else {
-                let neighbours = neighbours
-                    .entry(read.mask)
-                    .or_insert_with(|| Neighbours::new(read.mask, accesses, &self.writes));
-                neighbours.of(place)
-            };
-            if let Some(before) = before {
-                edge(self.writes[before as usize], index);
+        for atom in atoms(accesses) {
+            let touches = |index: &u32| accesses[*index as usize].mask & atom != 0;
+            let writes: Vec<u32> = self.writes.iter().copied().filter(touches).collect();
+            for pair in writes.windows(2) {
+                edge(pair[0], pair[1]);
             }
-            if let Some(after) = after {
-                edge(index, self.writes[after as usize]);
+            // How many of them come before each place.
+            let mut before = Vec::new();
+            if writes.len() < self.writes.len() {
+                before.push(0);
+                for write in &self.writes {
+                    before.push(before[before.len() - 1] + u32::from(touches(write)));
+                }
+            }
+            for read in (0..accesses.len() as u32).filter(touches) {
+                if accesses[read as usize].writes {
+                    continue;
+                }
+                let place = self.places[read as usize] as usize;
+                let place = before.get(place).map_or(place, |before| *before as usize);
+                if let Some(before) = place.checked_sub(1) {
+                    edge(writes[before], read);
+                }
+                if let Some(after) = writes.get(place) {
+                    edge(read, *after);
+                }
             }
         }
     }
 }
 
-/// For each place, the next writes before and after it that touch certain bytes.
-struct Neighbours {
-    before: Vec<u32>,
-    after: Vec<u32>,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl Neighbours {
-    fn new(mask: u8, accesses: &[Access], writes: &[u32]) -> Neighbours {
-        let touches = |place: usize| accesses[writes[place] as usize].mask & mask != 0;
-        let mut before = vec![NONE; writes.len() + 1];
-        let mut after = vec![NONE; writes.len() + 1];
-        for place in 0..writes.len() {
-            before[place + 1] = if touches(place) { place as u32 } else { before[place] };
+/// The coarsest sets of bytes that every access covers wholly or not at all.
+pub(crate) fn atoms(accesses: &[Access]) -> Vec<u8> {
+    let mut atoms = vec![u8::MAX];
+    let mut masks: Vec<u8> = Vec::new();
+    for access in accesses {
+        if !masks.contains(&access.mask) {
+            masks.push(access.mask);
         }
-        for place in (0..writes.len()).rev() {
-            after[place] = if touches(place) { place as u32 } else { after[place + 1] };
-        }
-        Neighbours { before, after }
     }
-
-    fn of(&self, place: u32) -> (Option<u32>, Option<u32>) {
-        let (before, after) = (self.before[place as usize], self.after[place as usize]);
-        (Some(before).filter(|b| *b != NONE), Some(after).filter(|a| *a != NONE))
+    for mask in &masks {
+        let parts = atoms.iter().flat_map(|atom| [atom & mask, atom & !mask]);
+        atoms = parts.filter(|part| *part != 0).collect();
     }
+    let any = masks.iter().fold(0, |any, mask| any | mask);
+    atoms.retain(|atom| atom & any != 0);
+    atoms.sort_unstable();
+    atoms
 }

@@ -6,6 +6,7 @@
 //! are cells whose edges lead in a circle.
 mod access;
 mod cell;
+mod registers;
 
 pub(crate) use access::seen_in_flight;
 
@@ -14,6 +15,7 @@ use crate::Hints;
 use crate::Watch;
 use crate::epochs::Epochs;
 use crate::extent::Extents;
+use crate::problem::Edge;
 use crate::problem::Node;
 use crate::resolve_watched;
 use crate::search::Circle;
@@ -27,8 +29,10 @@ use crate::translation::records;
 use access::Access;
 use access::accesses;
 use cell::Linkage;
+use run_model::Kind;
 use run_model::Logs;
 use run_model::Method;
+use run_model::Record;
 use std::collections::BTreeSet;
 
 /// A cell, and how its reads and writes are put into order.
@@ -47,7 +51,7 @@ enum How {
 }
 
 /// Cuts threads of damaged logs before reads of what is lost.
-pub(crate) fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
+fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
     if !logs.threads.iter().any(|log| log.torn) {
         return;
     }
@@ -60,6 +64,9 @@ pub(crate) fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
             if logs.method == Method::Stride {
                 lost.extend(beyond_gaps(accesses, &linkage).map(|read| (read.thread, read.event)));
+            } else {
+                let unwritten = linkage.unwritten.iter().map(|read| &accesses[*read as usize]);
+                lost.extend(unwritten.map(|read| (read.thread, read.event)));
             }
         }
         if lost.is_empty() {
@@ -75,21 +82,50 @@ fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterato
         .iter()
         .zip(&linkage.places)
         .filter(|(access, _)| !access.writes);
-    reads
-        .filter(|(read, place)| {
-            let write = |place: u32| &accesses[linkage.writes[place as usize] as usize];
-            let seen = place.checked_sub(1).map_or(0, |place| write(place).version);
-            let there = linkage.writes[**place as usize..].iter();
-            let newer = there
-                .take_while(|write| accesses[**write as usize].version <= read.version)
-                .count() as u64;
-            newer < read.version.saturating_sub(seen)
-        })
-        .map(|(read, _)| read)
+    let is_doubtful = |(read, place): &(&Access, &u32)| {
+        let version = |write: &u32| accesses[*write as usize].version;
+        let up_to_bound = linkage.writes.partition_point(|write| version(write) <= read.version);
+        let seen = place.checked_sub(1).map(|place| &linkage.writes[place as usize]);
+        let newer = up_to_bound.saturating_sub(**place as usize) as u64;
+        let covers = seen.is_some_and(|write| accesses[*write as usize].mask & read.mask == read.mask);
+        newer < read.version.saturating_sub(seen.map_or(0, version)) || !covers && (up_to_bound as u64) < read.version
+    };
+    reads.filter(is_doubtful).map(|(read, _)| read)
 }
 
-/// Translates and resolves.
+/// Translates and resolves. Damaged logs are cut further where they have no solution.
 pub(crate) fn solve(
+    logs: &Logs,
+    epochs: &Epochs,
+    extents: &mut Extents,
+    hints: Hints,
+    watch: &dyn Watch,
+) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+    loop {
+        cut(logs, epochs, extents);
+        let (circle, events) = match solve_within(logs, extents, hints, watch) {
+            Ok(solved) => return Ok(solved),
+            Err(unsolvable) => unsolvable,
+        };
+        // Reads that are taken to have seen one write may have seen another one, which is lost.
+        let nodes = circle.edges.iter().flat_map(|edge| [edge.before, edge.after]);
+        let at = |node: Node| (node.chain, events[node.chain as usize][node.position as usize]);
+        let reads = |thread: u32, event: u64| records_at(logs, thread, event).any(|record| record.kind == Kind::Read);
+        let doubtful: Vec<(u32, u64)> = nodes.map(at).filter(|(thread, event)| reads(*thread, *event)).collect();
+        if doubtful.is_empty() || !logs.threads.iter().any(|log| log.torn) {
+            return Err((circle, events));
+        }
+        extents.cut_before(logs, epochs, &doubtful);
+    }
+}
+
+fn records_at(logs: &Logs, thread: u32, event: u64) -> impl Iterator<Item = &Record> {
+    let records = &logs.threads[thread as usize].records;
+    let first = records.partition_point(|record| record.event < event);
+    records[first..].iter().take_while(move |record| record.event == event)
+}
+
+fn solve_within(
     logs: &Logs,
     extents: &Extents,
     hints: Hints,
@@ -100,7 +136,14 @@ pub(crate) fn solve(
         .chunk_by(|one, other| one.cell == other.cell)
         .map(|accesses| {
             let linkage = cell::link(accesses);
-            let is_certain = linkage.conflicts == 0 && linkage.monotonic && linkage.unmatched.is_empty();
+            let is_quiet = |read: &u32| accesses[*read as usize].quiet;
+            let by_versions = linkage.conflicts == 0
+                && linkage.monotonic
+                && linkage.unmatched.iter().all(is_quiet)
+                && !linkage.doubtful;
+            // What one thread does with a cell of its own is in its order already.
+            let is_private = accesses.iter().all(|access| access.thread == accesses[0].thread);
+            let is_certain = by_versions || is_private;
             let how = match logs.method == Method::Stride || is_certain {
                 true => How::Versions,
                 false => How::Search,
@@ -171,12 +214,13 @@ impl<'a> Translator<'a> {
         let epochs_missing = records(self.logs, self.extents, &self.epochs, |_, _, _| true, &mut writer);
         for cell in cells {
             match cell.how {
-                How::Versions | How::Search => {
+                How::Versions => {
                     cell.linkage.edges(cell.accesses, |before, after| {
                         let event = |index: u32| event(&cell.accesses[index as usize]);
                         edge(&mut writer, event(before), event(after));
                     });
                 }
+                How::Search => self.leave_open(cell, &mut writer),
             }
         }
         Translation {
@@ -188,7 +232,39 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Leaves the cells with edges on this circle to the search. False: there are none.
+    /// Writes a cell as registers, and the order by versions as hints.
+    fn leave_open(&self, cell: &Cell<'_>, writer: &mut ProblemWriter<'_>) {
+        let nodes: Vec<Node> = cell.accesses.iter().map(|access| writer.node(event(access))).collect();
+        let is_counted = self.logs.method == Method::Stride && cell.linkage.monotonic && cell.linkage.conflicts == 0;
+        let is_unmatched = |index: usize| cell.linkage.unmatched.binary_search(&(index as u32)).is_ok();
+        let is_bound = |index: usize| {
+            let access = &cell.accesses[index];
+            is_counted && (access.writes || access.unknown || is_unmatched(index))
+        };
+        let is_free = |index: usize| is_unmatched(index) && (is_counted || cell.accesses[index].quiet);
+        let mut registers = registers::registers(cell.accesses, &nodes, is_free);
+        let mut hints = Vec::new();
+        cell.linkage.edges(cell.accesses, |before, after| {
+            let (one, other) = (&cell.accesses[before as usize], &cell.accesses[after as usize]);
+            // Writes that were counted are in that order, and reads of what nobody wrote are where their version says.
+            if is_bound(before as usize) && is_bound(after as usize) {
+                edge(writer, event(one), event(other));
+            } else if one.thread != other.thread {
+                let (before, after) = (nodes[before as usize], nodes[after as usize]);
+                hints.push(Edge { before, after });
+            }
+        });
+        if let Some(first) = registers.first_mut() {
+            first.hints = hints;
+        }
+        for register in &mut registers {
+            register.hints_suffice = cell.linkage.unmatched.is_empty() && !cell.linkage.doubtful;
+        }
+        writer.problem.registers.append(&mut registers);
+    }
+
+    /// Leaves the cells with edges on this circle to the search; if it has none, but the search chose some of it, all.
+    /// False: nothing is left to give up.
     fn give_up(&self, circle: &Circle, cells: &mut [Cell<'_>]) -> bool {
         let mut given_up = false;
         for edge in &circle.edges {
@@ -200,16 +276,20 @@ impl<'a> Translator<'a> {
                 }
             }
         }
+        if !given_up && !circle.recorded {
+            for cell in cells.iter_mut().filter(|cell| cell.how != How::Search) {
+                cell.how = How::Search;
+                given_up = true;
+            }
+        }
         given_up
     }
 
     /// The cells that the event at this node accesses.
     fn cells_at(&self, node: Node) -> BTreeSet<u64> {
         let event = self.events[node.chain as usize][node.position as usize];
-        let records = &self.logs.threads[node.chain as usize].records;
-        let first = records.partition_point(|record| record.event < event);
-        let same = records[first..].iter().take_while(|record| record.event == event);
-        same.filter(|record| record.kind.is_versioned())
+        records_at(self.logs, node.chain, event)
+            .filter(|record| record.kind.is_versioned())
             .map(|record| record.object / access::CELL_BYTES * access::CELL_BYTES)
             .collect()
     }
