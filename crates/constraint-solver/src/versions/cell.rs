@@ -45,8 +45,17 @@ pub(crate) struct Linkage {
 /// So many places are tried one by one before the contents are indexed.
 const STEPS: usize = 32;
 
+/// What to believe of a read that no version disturbed, and that does not find its value where its version says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Belief {
+    /// The value, if it was written shortly before: a write was under way.
+    Values,
+    /// The version: somebody wrote unseen.
+    Versions,
+}
+
 /// `accesses`: of one cell, by thread and record.
-pub(crate) fn link(accesses: &[Access]) -> Linkage {
+pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
     let writes = in_order(accesses);
     let mut places = vec![0; accesses.len()];
     for (place, write) in (0..).zip(&writes) {
@@ -62,7 +71,7 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
         initial: Initial::default(),
         indices: BTreeMap::new(),
     };
-    let ranges = ranges(accesses, &places, &writes, &versions, monotonic);
+    let ranges = ranges(accesses, &places, &writes, &versions, monotonic, belief);
     // What nobody can have overwritten before it was read was there from the beginning.
     let mut learned = Vec::new();
     for &(read, range) in &ranges {
@@ -75,10 +84,11 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
     let (mut unmatched, mut unwritten) = (Vec::new(), Vec::new());
     for &(read, (from, to)) in &ranges {
         let access = &accesses[read as usize];
-        let place = if access.unknown {
-            Some(to)
-        } else {
-            linker.newest(access, from, to)
+        let place = match access.unknown || linker.matches(access, to) {
+            true => Some(to),
+            // What nobody is known to have written is no reason to believe that a write was under way.
+            false if access.quiet => (from..to).rev().find(|place| linker.is_known(access, *place)),
+            false => linker.newest(access, from, to),
         };
         if place.is_none() {
             unmatched.push(read);
@@ -167,6 +177,7 @@ fn ranges(
     writes: &[u32],
     versions: &[u64],
     monotonic: bool,
+    belief: Belief,
 ) -> Vec<(u32, (u32, u32))> {
     let mut ranges = Vec::new();
     for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
@@ -202,7 +213,11 @@ fn ranges(
                     true => (until, until),
                     false => {
                         let to = bound.clamp(from, until);
-                        (oldest_under_way(&own[read], accesses, writes, from, to), to)
+                        let is_exact = own[read].exact || own[read].quiet && belief == Belief::Versions;
+                        match is_exact {
+                            true => (to, to),
+                            false => (oldest_under_way(&own[read], accesses, writes, from, to), to),
+                        }
                     }
                 };
                 ranges.push(((base + read) as u32, range));
@@ -219,11 +234,8 @@ fn ranges(
 /// The first place at or after `from` where a read may be that is at `to` by its version.
 ///
 /// If no version changed meanwhile, only writes can come after the read that had raised the version before and not yet stored
-/// their value: one of each other thread at most, and none if versions are raised under a lock.
+/// their value: one of each other thread at most.
 fn oldest_under_way(read: &Access, accesses: &[Access], writes: &[u32], from: u32, to: u32) -> u32 {
-    if read.exact {
-        return to;
-    }
     if !read.quiet {
         return from;
     }
@@ -299,6 +311,13 @@ impl Linker {
             }
         }
         index
+    }
+
+    /// Is it known to have had this content?
+    fn is_known(&self, read: &Access, place: u32) -> bool {
+        let content = self.contents[place as usize];
+        let unsure = content.unknown | content.initial & !self.initial.known;
+        unsure & read.mask == 0 && self.matches(read, place)
     }
 
     fn matches(&self, read: &Access, place: u32) -> bool {

@@ -28,6 +28,7 @@ use crate::translation::edge;
 use crate::translation::records;
 use access::Access;
 use access::accesses;
+use cell::Belief;
 use cell::Linkage;
 use run_model::Kind;
 use run_model::Logs;
@@ -39,7 +40,24 @@ use std::collections::BTreeSet;
 struct Cell<'a> {
     accesses: &'a [Access],
     linkage: Linkage,
+    belief: Belief,
     how: How,
+}
+
+impl Cell<'_> {
+    /// What was made of it leads in a circle. False: nothing is left to give up.
+    fn give_up(&mut self) -> bool {
+        if self.how == How::Search {
+            return false;
+        }
+        if self.belief == Belief::Values && self.accesses.iter().any(|access| access.quiet && !access.exact) {
+            self.belief = Belief::Versions;
+            self.linkage = cell::link(self.accesses, self.belief);
+            return true;
+        }
+        self.how = How::Search;
+        true
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +77,7 @@ fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
         let accesses = accesses(logs, extents);
         let mut lost = Vec::new();
         for accesses in accesses.chunk_by(|one, other| one.cell == other.cell) {
-            let linkage = cell::link(accesses);
+            let linkage = cell::link(accesses, Belief::Values);
             let unmatched = linkage.unmatched.iter().map(|read| &accesses[*read as usize]);
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
             if logs.method == Method::Stride {
@@ -135,7 +153,7 @@ fn solve_within(
     let mut cells: Vec<Cell<'_>> = accesses
         .chunk_by(|one, other| one.cell == other.cell)
         .map(|accesses| {
-            let linkage = cell::link(accesses);
+            let linkage = cell::link(accesses, Belief::Values);
             let is_quiet = |read: &u32| accesses[*read as usize].quiet;
             let by_versions = linkage.conflicts == 0
                 && linkage.monotonic
@@ -148,7 +166,12 @@ fn solve_within(
                 true => How::Versions,
                 false => How::Search,
             };
-            Cell { accesses, linkage, how }
+            Cell {
+                accesses,
+                linkage,
+                belief: Belief::Values,
+                how,
+            }
         })
         .collect();
     let translator = Translator::new(logs, extents, &accesses);
@@ -271,15 +294,13 @@ impl<'a> Translator<'a> {
             let (before, after) = (self.cells_at(edge.before), self.cells_at(edge.after));
             for cell in before.intersection(&after) {
                 if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
-                    given_up |= cells[place].how != How::Search;
-                    cells[place].how = How::Search;
+                    given_up |= cells[place].give_up();
                 }
             }
         }
         if !given_up && !circle.recorded {
-            for cell in cells.iter_mut().filter(|cell| cell.how != How::Search) {
-                cell.how = How::Search;
-                given_up = true;
+            for cell in cells.iter_mut() {
+                given_up |= cell.give_up();
             }
         }
         given_up
