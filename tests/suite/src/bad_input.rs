@@ -70,6 +70,7 @@ fn inspect(sandbox: &Sandbox, run: &str) -> Checked {
         &["info"][..],
         &["info", "--json"],
         &["dump", "--limit", "3"],
+        &["dump", "--count"],
         &["solve"],
         &["explain"],
     ] {

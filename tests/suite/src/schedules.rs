@@ -23,7 +23,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub fn trials() -> Result<Vec<Trial>, String> {
     let guest = Guest::read(&tool::guests().join("probes/canary.c"))?;
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let all: [(&str, Check); 5] = [
+    let all: [(&str, Check); 6] = [
+        ("counted", counted),
         ("kept", kept),
         ("experiment", experiment),
         ("killed_solver", killed_solver),
@@ -179,6 +180,30 @@ fn too_little_memory(sandbox: &Sandbox, guest: &Guest) -> Checked {
     })?;
     solve(sandbox, &["--max-memory", "1G", "./run"])?.expect_status(0)?;
     Ok(())
+}
+
+/// `dump --count` counts what `dump` shows, and `info` has as many events.
+fn counted(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    recorded(sandbox, guest, "run")?;
+    let ask = |words: &[&str]| {
+        sandbox
+            .run(&sandbox.refrain(words).arg("./run").within(LIMIT))?
+            .expect_status(0)
+    };
+    let shown = ask(&["dump", "--json"])?.stdout_text().lines().count() as u64;
+    let ended = ask(&["dump", "--count", "--json"])?;
+    let json: Value =
+        serde_json::from_slice(&ended.stdout).or_else(|e| failed(ended.told(&format!("not JSON: {e}"))))?;
+    let kinds = json["kinds"].as_object().into_iter().flatten();
+    let records: u64 = kinds.filter_map(|(_, kind)| kind["records"].as_u64()).sum();
+    require(records == shown && shown > 0, || {
+        ended.told(&format!("expected the {shown} records that dump shows"))
+    })?;
+    let words = ask(&["dump", "--count"])?;
+    require(
+        words.stdout_text().contains(&format!("{} events", json["events"])),
+        || words.told("expected the same number of events"),
+    )
 }
 
 /// Two threads that each wait for what the other does later.

@@ -97,7 +97,7 @@ fn conflicts(row: &Row) -> String {
 
 fn program_table(rows: &[Row]) -> String {
     let mut lines = vec![
-        "| program | paper | threads | shared accesses | OREO adds | STRIDE adds | log | conflicts | solving |"
+        "| program | paper | threads | shared accesses | OREO adds | STRIDE adds | log | conflicts | solving | replayed |"
             .to_owned(),
         format!("|{}", "---|".repeat(10)),
     ];

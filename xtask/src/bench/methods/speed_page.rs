@@ -214,7 +214,7 @@ fn compared_space(rows: &[Row], options: &Options) -> String {
 
 fn quotient(mean: Option<(f64, usize)>) -> String {
     match mean {
-        Some((mean, _)) if mean < 0.001 => format!("{mean:.1e}"),
+        Some((mean, _)) if mean < 0.001 => format!("{mean:.5}"),
         Some((mean, _)) if mean < 0.1 => format!("{mean:.3}"),
         Some((mean, _)) => format!("{mean:.2}"),
         None => "? (not measured)".to_owned(),
