@@ -134,14 +134,11 @@ struct Choice {
     /// Possibilities that were not looked at yet, the likeliest last, and the literal that says it is one of them.
     others: Vec<Seen>,
     more: Option<Literal>,
-    /// The literal that says that it saw a newer version than it should have.
-    newer: Option<Literal>,
 }
 
 /// What is unlikely, the most unlikely first.
 const OTHER_INITIAL: u8 = 0;
-const NEWER: u8 = 1;
-const LIKELY_INITIAL: u8 = 2;
+const LIKELY_INITIAL: u8 = 1;
 
 /// What a read saw.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -275,7 +272,6 @@ impl<'a> Search<'a> {
                 taken: Vec::new(),
                 others,
                 more: None,
-                newer: None,
             };
             self.places[register].choices.insert(read, choice);
             return self.look_further(register, read);
@@ -373,18 +369,8 @@ impl<'a> Search<'a> {
                 self.engine.add_clause(vec![negated(literal), initials[&content]]);
             }
             clause.push(literal);
-            let is_newer = match seen {
-                Seen::Initial => false,
-                Seen::Write(write) => place.accesses[write as usize].version > place.accesses[read as usize].version,
-            };
             let choice = place.choices.get_mut(&read).expect("it is a choice already");
             choice.taken.push((literal, seen));
-            if is_newer {
-                let newer = *choice
-                    .newer
-                    .get_or_insert_with(|| self.engine.add_unlikely_variable(NEWER));
-                self.engine.add_clause(vec![negated(literal), newer]);
-            }
         }
         if !is_all {
             let more = self.engine.add_variable(Vec::new(), Vec::new(), false);

@@ -44,9 +44,97 @@ pub(crate) struct Linkage {
 /// So many places are tried one by one before the contents are indexed.
 const STEPS: usize = 32;
 
-/// `accesses`: of one cell, by thread and record.
-pub(crate) fn link(accesses: &[Access]) -> Linkage {
-    let writes = in_order(accesses);
+/// How often writes are moved to where reads find them, at most; and how far.
+const REPAIRS: usize = 40;
+const REACH: usize = 64;
+
+/// `accesses`: of one cell, by thread and record. `counted`: versions are the order of the writes.
+pub(crate) fn link(accesses: &[Access], counted: bool) -> Linkage {
+    let mut writes = in_order(accesses);
+    let mut best = link_in(accesses, writes.clone());
+    // Versions that nothing orders are nearly in order. A read that does not find its value shows a write that is too early
+    // or too late.
+    let mut fruitless = 0;
+    for _ in 0..REPAIRS {
+        if counted || best.unmatched.is_empty() || fruitless > 6 {
+            break;
+        }
+        let current = link_in(accesses, writes.clone());
+        if current.unmatched.len() < best.unmatched.len() {
+            fruitless = 0;
+            best = current.clone();
+        } else {
+            fruitless += 1;
+        }
+        if !repair(accesses, &current, &mut writes) {
+            break;
+        }
+    }
+    best
+}
+
+/// Moves writes to where reads need them. False: there is nothing to move.
+fn repair(accesses: &[Access], linkage: &Linkage, writes: &mut Vec<u32>) -> bool {
+    let mut places = linkage.places.clone();
+    let mut is_moved = false;
+    for &read in &linkage.unmatched {
+        let access = &accesses[read as usize];
+        let wanted = |write: u32| {
+            let write = &accesses[write as usize];
+            let covers = write.mask & access.mask == access.mask && !write.unknown;
+            covers && different_bytes(write.value, access.value) & access.mask == 0
+        };
+        // Where it has to be found: after the thread's own last write, and before its next one.
+        let own = |index: &usize| accesses[*index].thread == access.thread && accesses[*index].writes;
+        let is_event = |index: &usize| accesses[*index].event == access.event;
+        let later = (read as usize..accesses.len()).take_while(|index| accesses[*index].thread == access.thread);
+        let next = later.filter(own).map(|index| places[index] as usize).next();
+        let earlier = (0..read as usize).rev();
+        let earlier = earlier.take_while(|index| accesses[*index].thread == access.thread);
+        let last = earlier
+            .filter(|index| !is_event(index))
+            .find(own)
+            .map(|index| places[index] as usize + 1);
+        let here = match access.updates {
+            true => next.unwrap_or(writes.len()),
+            false => last.unwrap_or(0),
+        };
+        let before = (here.saturating_sub(REACH)..here)
+            .rev()
+            .find(|place| wanted(writes[*place]));
+        let after = (here..(here + REACH).min(writes.len())).find(|place| wanted(writes[*place]));
+        let nearer = match (before, after) {
+            (Some(one), Some(other)) if other - here < here - one => (None, after),
+            (Some(_), _) => (before, None),
+            _ => (None, after),
+        };
+        let thread = |place: usize| accesses[writes[place] as usize].thread;
+        let (from, to) = match nearer {
+            (Some(from), _) => (from, here - 1),
+            (_, Some(from)) if access.updates => (from, here),
+            // It is before the thread's next write, or has to get there.
+            (_, Some(from)) => match next.filter(|next| *next <= from) {
+                Some(next) => (from, next),
+                None => continue,
+            },
+            _ => continue,
+        };
+        let mut between = if from < to { from + 1..to + 1 } else { to..from };
+        if from == to || between.clone().any(|place| thread(place) == thread(from)) {
+            continue;
+        }
+        let moved = writes.remove(from);
+        writes.insert(to, moved);
+        between = from.min(to)..from.max(to) + 1;
+        for place in between {
+            places[writes[place] as usize] = place as u32;
+        }
+        is_moved = true;
+    }
+    is_moved
+}
+
+fn link_in(accesses: &[Access], writes: Vec<u32>) -> Linkage {
     let mut places = vec![0; accesses.len()];
     for (place, write) in (0..).zip(&writes) {
         places[*write as usize] = place;
@@ -61,7 +149,12 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
         initial: Initial::default(),
         indices: BTreeMap::new(),
     };
-    let ranges = ranges(accesses, &places, &versions, monotonic);
+    // Of all places from this one on, the oldest version.
+    let mut oldest = versions.clone();
+    for place in (1..oldest.len()).rev() {
+        oldest[place - 1] = oldest[place - 1].min(oldest[place]);
+    }
+    let ranges = ranges(accesses, &places, &oldest);
     // What nobody can have overwritten before it was read was there from the beginning.
     let mut learned = Vec::new();
     for &(read, range) in &ranges {
@@ -160,7 +253,9 @@ fn contents(accesses: &[Access], writes: &[u32]) -> Vec<Content> {
 }
 
 /// For each read, from which place to which it may be: its version, and program order, bound it.
-fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool) -> Vec<(u32, (u32, u32))> {
+///
+/// `oldest`: of all places from each one on, the oldest version.
+fn ranges(accesses: &[Access], places: &[u32], oldest: &[u64]) -> Vec<(u32, (u32, u32))> {
     let mut ranges = Vec::new();
     for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
         let base = accesses.element_offset_of(own);
@@ -177,19 +272,11 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
             }
             let until = match next_write < own.len() {
                 true => place(next_write),
-                false => versions.len() as u32,
+                false => oldest.len() as u32,
             };
             let is_update = next_write < end;
             for read in (index..end).filter(|&read| !own[read].writes) {
-                let bound = match monotonic {
-                    true => versions.partition_point(|version| *version <= own[read].version) as u32,
-                    false => {
-                        let mut newest = versions[from as usize..until as usize].iter();
-                        from + newest
-                            .rposition(|version| *version <= own[read].version)
-                            .map_or(0, |place| place as u32 + 1)
-                    }
-                };
+                let bound = oldest.partition_point(|version| *version <= own[read].version) as u32;
                 let range = match is_update {
                     // It was one moment: whatever comes between would have come between its halves.
                     true => (until, until),
@@ -325,6 +412,24 @@ impl Linkage {
                 if let Some(after) = writes.get(place) {
                     edge(read, *after);
                 }
+            }
+        }
+    }
+}
+
+impl Linkage {
+    /// Orders between accesses that are more than `window` writes away from each other.
+    pub(crate) fn edges_far_apart(&self, accesses: &[Access], window: usize, mut edge: impl FnMut(u32, u32)) {
+        for place in window..self.writes.len() {
+            edge(self.writes[place - window], self.writes[place]);
+        }
+        for read in (0..accesses.len() as u32).filter(|index| !accesses[*index as usize].writes) {
+            let place = self.places[read as usize] as usize;
+            if let Some(before) = place.checked_sub(1 + window) {
+                edge(self.writes[before], read);
+            }
+            if let Some(after) = self.writes.get(place + window) {
+                edge(read, *after);
             }
         }
     }

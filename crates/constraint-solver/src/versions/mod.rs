@@ -6,9 +6,11 @@
 //! are cells whose edges lead in a circle.
 mod access;
 mod cell;
+mod formula;
 mod registers;
 
 pub(crate) use access::seen_in_flight;
+pub(crate) use formula::write as write_formula;
 
 use crate::Counted;
 use crate::Hints;
@@ -46,8 +48,20 @@ struct Cell<'a> {
 enum How {
     /// As the versions say.
     Versions,
-    /// As the search finds out.
-    Search,
+    /// As the search finds out, but nothing is so many writes away from where versions have it; if that is known.
+    Search(Option<u32>),
+}
+
+impl How {
+    /// What to try if this leads in a circle.
+    fn relaxed(self) -> Option<How> {
+        match self {
+            How::Versions => Some(How::Search(Some(8))),
+            How::Search(Some(8)) => Some(How::Search(Some(64))),
+            How::Search(Some(_)) => Some(How::Search(None)),
+            How::Search(None) => None,
+        }
+    }
 }
 
 /// Cuts threads of damaged logs before reads of what is lost.
@@ -59,7 +73,7 @@ fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
         let accesses = accesses(logs, extents);
         let mut lost = Vec::new();
         for accesses in accesses.chunk_by(|one, other| one.cell == other.cell) {
-            let linkage = cell::link(accesses);
+            let linkage = cell::link(accesses, logs.method == Method::Stride);
             let unmatched = linkage.unmatched.iter().map(|read| &accesses[*read as usize]);
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
             if logs.method == Method::Stride {
@@ -135,12 +149,10 @@ fn solve_within(
     let mut cells: Vec<Cell<'_>> = accesses
         .chunk_by(|one, other| one.cell == other.cell)
         .map(|accesses| {
-            let linkage = cell::link(accesses);
-            let is_certain =
-                linkage.conflicts == 0 && linkage.monotonic && linkage.unmatched.is_empty() && !linkage.doubtful;
-            let how = match logs.method == Method::Stride || is_certain {
+            let linkage = cell::link(accesses, logs.method == Method::Stride);
+            let how = match logs.method == Method::Stride || linkage.unmatched.is_empty() && !linkage.doubtful {
                 true => How::Versions,
-                false => How::Search,
+                false => How::Search(Some(8)),
             };
             Cell { accesses, linkage, how }
         })
@@ -169,9 +181,9 @@ fn count(cells: &[Cell<'_>]) -> Counted {
         counted.version_conflicts += u64::from(cell.linkage.conflicts);
         counted.reads_unmatched += cell.linkage.unmatched.len() as u64;
         let reads = (cell.accesses.len() - cell.linkage.writes.len()) as u64;
-        match cell.how {
-            How::Versions => counted.linked_by_versions += reads,
-            How::Search => counted.linked_by_search += reads,
+        match cell.how == How::Versions && cell.linkage.conflicts == 0 && cell.linkage.monotonic {
+            true => counted.linked_by_versions += reads,
+            false => counted.linked_by_search += reads,
         }
     }
     counted
@@ -214,7 +226,7 @@ impl<'a> Translator<'a> {
                         edge(&mut writer, event(before), event(after));
                     });
                 }
-                How::Search => self.leave_open(cell, &mut writer),
+                How::Search(window) => self.leave_open(cell, window, &mut writer),
             }
         }
         Translation {
@@ -227,7 +239,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Writes a cell as registers, and the order by versions as hints.
-    fn leave_open(&self, cell: &Cell<'_>, writer: &mut ProblemWriter<'_>) {
+    fn leave_open(&self, cell: &Cell<'_>, window: Option<u32>, writer: &mut ProblemWriter<'_>) {
         let nodes: Vec<Node> = cell.accesses.iter().map(|access| writer.node(event(access))).collect();
         let is_counted = self.logs.method == Method::Stride && cell.linkage.monotonic && cell.linkage.conflicts == 0;
         let is_unmatched = |index: usize| cell.linkage.unmatched.binary_search(&(index as u32)).is_ok();
@@ -250,30 +262,40 @@ impl<'a> Translator<'a> {
         if let Some(first) = registers.first_mut() {
             first.hints = hints;
         }
+        if let Some(window) = window {
+            cell.linkage
+                .edges_far_apart(cell.accesses, window as usize, |before, after| {
+                    let event = |index: u32| event(&cell.accesses[index as usize]);
+                    edge(writer, event(before), event(after));
+                });
+        }
         for register in &mut registers {
             register.hints_suffice = cell.linkage.unmatched.is_empty() && !cell.linkage.doubtful;
         }
         writer.problem.registers.append(&mut registers);
     }
 
-    /// Leaves the cells with edges on this circle to the search; if it has none, but the search chose some of it, all.
-    /// False: nothing is left to give up.
+    /// Leaves more of the cells with edges on this circle to the search; if it has none, but the search chose some of it, of
+    /// all. False: nothing is left to give up.
     fn give_up(&self, circle: &Circle, cells: &mut [Cell<'_>]) -> bool {
-        let mut given_up = false;
+        let mut involved = BTreeSet::new();
         for edge in &circle.edges {
             let (before, after) = (self.cells_at(edge.before), self.cells_at(edge.after));
-            for cell in before.intersection(&after) {
-                if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
-                    given_up |= cells[place].how != How::Search;
-                    cells[place].how = How::Search;
-                }
+            involved.extend(before.intersection(&after));
+        }
+        let mut given_up = false;
+        let relax = |cell: &mut Cell<'_>| {
+            let relaxed = cell.how.relaxed();
+            cell.how = relaxed.unwrap_or(cell.how);
+            relaxed.is_some()
+        };
+        for cell in &involved {
+            if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
+                given_up |= relax(&mut cells[place]);
             }
         }
         if !given_up && !circle.recorded {
-            for cell in cells.iter_mut().filter(|cell| cell.how != How::Search) {
-                cell.how = How::Search;
-                given_up = true;
-            }
+            cells.iter_mut().for_each(|cell| given_up |= relax(cell));
         }
         given_up
     }
