@@ -331,6 +331,7 @@ impl<'a> Search<'a> {
 
     /// Makes literals of the next possibilities.
     fn look_further(&mut self, register: usize, read: u32) {
+        let at = self.at(self.places[register].accesses[read as usize].node);
         let place = &mut self.places[register];
         let node = place.accesses[read as usize].node;
         let content = place.accesses[read as usize].content;
@@ -374,6 +375,7 @@ impl<'a> Search<'a> {
         }
         if !is_all {
             let more = self.engine.add_variable(Vec::new(), Vec::new(), false);
+            self.engine.give_order(more, earliness(at));
             clause.push(more);
             let choice = self.places[register].choices.get_mut(&read);
             choice.expect("it is a choice already").more = Some(more);
@@ -411,6 +413,8 @@ impl<'a> Search<'a> {
         }
         let reverse = (edge.1, edge.0);
         let literal = self.engine.add_variable(vec![edge], vec![reverse], phase);
+        let at = self.at(edge.0).min(self.at(edge.1));
+        self.engine.give_order(literal, earliness(at));
         self.literals.insert(edge, literal);
         self.literals.insert(reverse, negated(literal));
         literal
@@ -473,6 +477,11 @@ fn place(register: &Register, numbering: &Numbering, part: &Part) -> Place {
         firsts,
         choices: BTreeMap::new(),
     }
+}
+
+/// What comes early is decided first.
+fn earliness(at: u32) -> u64 {
+    u64::from(u32::MAX - at)
 }
 
 /// Makes an order: whoever reads what is there, or comes next by the hints, goes on.
