@@ -417,24 +417,6 @@ impl Linkage {
     }
 }
 
-impl Linkage {
-    /// Orders between accesses that are more than `window` writes away from each other.
-    pub(crate) fn edges_far_apart(&self, accesses: &[Access], window: usize, mut edge: impl FnMut(u32, u32)) {
-        for place in window..self.writes.len() {
-            edge(self.writes[place - window], self.writes[place]);
-        }
-        for read in (0..accesses.len() as u32).filter(|index| !accesses[*index as usize].writes) {
-            let place = self.places[read as usize] as usize;
-            if let Some(before) = place.checked_sub(1 + window) {
-                edge(self.writes[before], read);
-            }
-            if let Some(after) = self.writes.get(place + window) {
-                edge(read, *after);
-            }
-        }
-    }
-}
-
 /// The coarsest sets of bytes that every access covers wholly or not at all.
 pub(crate) fn atoms(accesses: &[Access]) -> Vec<u8> {
     let mut atoms = vec![u8::MAX];

@@ -33,7 +33,7 @@ pub(crate) fn write(logs: &Logs, out: &mut dyn Write) -> io::Result<()> {
         .map(|accesses| Cell {
             accesses,
             linkage: cell::link(accesses, logs.method == Method::Stride),
-            how: How::Search(None),
+            how: How::Search,
         })
         .collect();
     let translator = Translator::new(logs, &extents, &accesses);

@@ -48,18 +48,16 @@ struct Cell<'a> {
 enum How {
     /// As the versions say.
     Versions,
-    /// As the search finds out, but nothing is so many writes away from where versions have it; if that is known.
-    Search(Option<u32>),
+    /// As the search finds out.
+    Search,
 }
 
 impl How {
     /// What to try if this leads in a circle.
     fn relaxed(self) -> Option<How> {
         match self {
-            How::Versions => Some(How::Search(Some(8))),
-            How::Search(Some(8)) => Some(How::Search(Some(64))),
-            How::Search(Some(_)) => Some(How::Search(None)),
-            How::Search(None) => None,
+            How::Versions => Some(How::Search),
+            How::Search => None,
         }
     }
 }
@@ -152,7 +150,7 @@ fn solve_within(
             let linkage = cell::link(accesses, logs.method == Method::Stride);
             let how = match logs.method == Method::Stride || linkage.unmatched.is_empty() && !linkage.doubtful {
                 true => How::Versions,
-                false => How::Search(Some(8)),
+                false => How::Search,
             };
             Cell { accesses, linkage, how }
         })
@@ -226,7 +224,7 @@ impl<'a> Translator<'a> {
                         edge(&mut writer, event(before), event(after));
                     });
                 }
-                How::Search(window) => self.leave_open(cell, window, &mut writer),
+                How::Search => self.leave_open(cell, &mut writer),
             }
         }
         Translation {
@@ -239,7 +237,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Writes a cell as registers, and the order by versions as hints.
-    fn leave_open(&self, cell: &Cell<'_>, window: Option<u32>, writer: &mut ProblemWriter<'_>) {
+    fn leave_open(&self, cell: &Cell<'_>, writer: &mut ProblemWriter<'_>) {
         let nodes: Vec<Node> = cell.accesses.iter().map(|access| writer.node(event(access))).collect();
         let is_counted = self.logs.method == Method::Stride && cell.linkage.monotonic && cell.linkage.conflicts == 0;
         let is_unmatched = |index: usize| cell.linkage.unmatched.binary_search(&(index as u32)).is_ok();
@@ -261,13 +259,6 @@ impl<'a> Translator<'a> {
         });
         if let Some(first) = registers.first_mut() {
             first.hints = hints;
-        }
-        if let Some(window) = window {
-            cell.linkage
-                .edges_far_apart(cell.accesses, window as usize, |before, after| {
-                    let event = |index: u32| event(&cell.accesses[index as usize]);
-                    edge(writer, event(before), event(after));
-                });
         }
         for register in &mut registers {
             register.hints_suffice = cell.linkage.unmatched.is_empty() && !cell.linkage.doubtful;
