@@ -547,7 +547,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn run(mut self) -> Vec<u32> {
         let chains = self.next.len();
         let mut last = 0;
-        while chains > 0 {
+        loop {
             // How bad it would be to let a chain go on; those after the last one first.
             let mut best: Option<((bool, u32), usize)> = None;
             for chain in (0..chains).map(|offset| (last + offset) % chains) {

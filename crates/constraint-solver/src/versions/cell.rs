@@ -3,7 +3,6 @@ use crate::versions::access::Access;
 use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 
 /// What a cell held after some write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -257,8 +256,10 @@ fn contents(accesses: &[Access], writes: &[u32]) -> Vec<Content> {
 /// `oldest`: of all places from each one on, the oldest version.
 fn ranges(accesses: &[Access], places: &[u32], oldest: &[u64]) -> Vec<(u32, (u32, u32))> {
     let mut ranges = Vec::new();
+    let mut end_of_thread = 0;
     for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
-        let base = accesses.element_offset_of(own);
+        let base = end_of_thread;
+        end_of_thread += own.len();
         let place = |index: usize| places[base + index];
         let mut from = 0;
         let mut next_write = 0;
@@ -293,17 +294,6 @@ fn ranges(accesses: &[Access], places: &[u32], oldest: &[u64]) -> Vec<(u32, (u32
     ranges
 }
 
-trait ElementOffset {
-    fn element_offset_of(&self, part: &[Access]) -> usize;
-}
-
-impl ElementOffset for [Access] {
-    /// Where `part` begins, which is a part of `self`.
-    fn element_offset_of(&self, part: &[Access]) -> usize {
-        (part.as_ptr() as usize - self.as_ptr() as usize) / size_of::<Access>()
-    }
-}
-
 struct Linker {
     /// After so many writes.
     contents: Vec<Content>,
@@ -314,7 +304,7 @@ struct Linker {
 
 #[derive(Default)]
 struct Index {
-    places: HashMap<u64, Vec<u32>>,
+    places: BTreeMap<u64, Vec<u32>>,
     /// Places where not all is known.
     uncertain: Vec<u32>,
 }

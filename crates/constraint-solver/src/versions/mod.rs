@@ -105,6 +105,10 @@ fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterato
     reads.filter(is_doubtful).map(|(read, _)| read)
 }
 
+type Solved = (Translation, Resolved, Counted);
+/// A circle, and for each thread the event of each node.
+type Contradiction = (Circle, Vec<Vec<u64>>);
+
 /// Translates and resolves. Damaged logs are cut further where they have no solution.
 pub(crate) fn solve(
     logs: &Logs,
@@ -112,7 +116,7 @@ pub(crate) fn solve(
     extents: &mut Extents,
     hints: Hints,
     watch: &dyn Watch,
-) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+) -> Result<Solved, Contradiction> {
     loop {
         cut(logs, epochs, extents);
         let (circle, events) = match solve_within(logs, extents, hints, watch) {
@@ -137,12 +141,7 @@ fn records_at(logs: &Logs, thread: u32, event: u64) -> impl Iterator<Item = &Rec
     records[first..].iter().take_while(move |record| record.event == event)
 }
 
-fn solve_within(
-    logs: &Logs,
-    extents: &Extents,
-    hints: Hints,
-    watch: &dyn Watch,
-) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch) -> Result<Solved, Contradiction> {
     let accesses = accesses(logs, extents);
     let mut cells: Vec<Cell<'_>> = accesses
         .chunk_by(|one, other| one.cell == other.cell)
