@@ -23,7 +23,6 @@ use run_model::Schedule;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::ops::Range;
 
 const CELL_BYTES: u64 = 8;
@@ -277,7 +276,7 @@ struct Versions {
     /// For each byte what it held before the first write; `None`: nobody knows. `NEVER`: those who read it do not agree.
     initial: [Option<u16>; CELL_BYTES as usize],
     /// By the bytes that reads are about.
-    contents: HashMap<(usize, usize), Contents>,
+    contents: BTreeMap<(usize, usize), Contents>,
 }
 
 /// For each access, the newest version that is written before it, and the oldest that is written after it.
@@ -320,7 +319,7 @@ impl Around {
 /// The oldest version with each content; and versions after which not all of it is known, with what is.
 #[derive(Default)]
 struct Contents {
-    oldest: HashMap<Vec<u16>, u64>,
+    oldest: BTreeMap<Vec<u16>, u64>,
     uncertain: Vec<(u64, Vec<Option<u16>>)>,
 }
 
@@ -414,7 +413,7 @@ impl Versions {
         Versions {
             writes,
             initial,
-            contents: HashMap::new(),
+            contents: BTreeMap::new(),
         }
     }
 

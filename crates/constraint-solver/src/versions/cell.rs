@@ -4,7 +4,6 @@ use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::collections::HashMap;
 
 /// What a cell held after some write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,6 +33,8 @@ pub(crate) struct Linkage {
     pub(crate) conflicts: u32,
     /// Reads whose value no possible place explains. Each is where its version says.
     pub(crate) unmatched: Vec<u32>,
+    /// Those of them that nobody disturbed, and whose value nobody wrote: somebody wrote unseen.
+    pub(crate) foreign: Vec<u32>,
     /// Reads of bytes that nobody has written there, by versions that say that somebody may have.
     pub(crate) unwritten: Vec<u32>,
     /// Versions agree with program order.
@@ -45,18 +46,109 @@ pub(crate) struct Linkage {
 /// So many places are tried one by one before the contents are indexed.
 const STEPS: usize = 32;
 
+/// How often writes are moved to where reads find them, at most; and how far.
+const REPAIRS: usize = 40;
+const REACH: usize = 64;
+
 /// What to believe of a read that no version disturbed, and that does not find its value where its version says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Belief {
-    /// The value, if it was written shortly before: a write was under way.
+    /// The value, if it was written: a write was under way, or writes came in another order than their versions.
     Values,
     /// The version: somebody wrote unseen.
     Versions,
 }
 
-/// `accesses`: of one cell, by thread and record.
-pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
-    let writes = in_order(accesses);
+/// `accesses`: of one cell, by thread and record. `counted`: versions are the order of the writes.
+pub(crate) fn link(accesses: &[Access], counted: bool, belief: Belief) -> Linkage {
+    let mut writes = in_order(accesses);
+    let mut best = link_in(accesses, writes.clone(), belief);
+    if counted || belief == Belief::Versions || best.unmatched.len() == best.foreign.len() {
+        return best;
+    }
+    // Versions that nothing orders are nearly in order. A read that does not find its value shows a write that is too early
+    // or too late.
+    let mut fruitless = 0;
+    for _ in 0..REPAIRS {
+        if best.unmatched.is_empty() || fruitless > 6 {
+            break;
+        }
+        let current = link_in(accesses, writes.clone(), belief);
+        if current.unmatched.len() < best.unmatched.len() {
+            fruitless = 0;
+            best = current.clone();
+        } else {
+            fruitless += 1;
+        }
+        if !repair(accesses, &current, &mut writes) {
+            break;
+        }
+    }
+    best
+}
+
+/// Moves writes to where reads need them. False: there is nothing to move.
+fn repair(accesses: &[Access], linkage: &Linkage, writes: &mut Vec<u32>) -> bool {
+    let mut places = linkage.places.clone();
+    let mut is_moved = false;
+    for &read in &linkage.unmatched {
+        let access = &accesses[read as usize];
+        let wanted = |write: u32| {
+            let write = &accesses[write as usize];
+            let covers = write.mask & access.mask == access.mask && !write.unknown;
+            covers && different_bytes(write.value, access.value) & access.mask == 0
+        };
+        // Where it has to be found: after the thread's own last write, and before its next one.
+        let own = |index: &usize| accesses[*index].thread == access.thread && accesses[*index].writes;
+        let is_event = |index: &usize| accesses[*index].event == access.event;
+        let later = (read as usize..accesses.len()).take_while(|index| accesses[*index].thread == access.thread);
+        let next = later.filter(own).map(|index| places[index] as usize).next();
+        let earlier = (0..read as usize).rev();
+        let earlier = earlier.take_while(|index| accesses[*index].thread == access.thread);
+        let last = earlier
+            .filter(|index| !is_event(index))
+            .find(own)
+            .map(|index| places[index] as usize + 1);
+        let here = match access.updates {
+            true => next.unwrap_or(writes.len()),
+            false => last.unwrap_or(0),
+        };
+        let before = (here.saturating_sub(REACH)..here)
+            .rev()
+            .find(|place| wanted(writes[*place]));
+        let after = (here..(here + REACH).min(writes.len())).find(|place| wanted(writes[*place]));
+        let nearer = match (before, after) {
+            (Some(one), Some(other)) if other - here < here - one => (None, after),
+            (Some(_), _) => (before, None),
+            _ => (None, after),
+        };
+        let thread = |place: usize| accesses[writes[place] as usize].thread;
+        let (from, to) = match nearer {
+            (Some(from), _) => (from, here - 1),
+            (_, Some(from)) if access.updates => (from, here),
+            // It is before the thread's next write, or has to get there.
+            (_, Some(from)) => match next.filter(|next| *next <= from) {
+                Some(next) => (from, next),
+                None => continue,
+            },
+            _ => continue,
+        };
+        let mut between = if from < to { from + 1..to + 1 } else { to..from };
+        if from == to || between.clone().any(|place| thread(place) == thread(from)) {
+            continue;
+        }
+        let moved = writes.remove(from);
+        writes.insert(to, moved);
+        between = from.min(to)..from.max(to) + 1;
+        for place in between {
+            places[writes[place] as usize] = place as u32;
+        }
+        is_moved = true;
+    }
+    is_moved
+}
+
+fn link_in(accesses: &[Access], writes: Vec<u32>, belief: Belief) -> Linkage {
     let mut places = vec![0; accesses.len()];
     for (place, write) in (0..).zip(&writes) {
         places[*write as usize] = place;
@@ -66,12 +158,27 @@ pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
     let mut sorted = versions.clone();
     sorted.sort_unstable();
     let shared = sorted.chunk_by(|one, other| one == other).filter(|same| same.len() > 1);
+    let conflicts = shared.map(|same| same.len() as u32).sum();
+    let is_orderly = conflicts == 0 && monotonic;
     let mut linker = Linker {
         contents: contents(accesses, &writes),
         initial: Initial::default(),
         indices: BTreeMap::new(),
     };
-    let ranges = ranges(accesses, &places, &writes, &versions, monotonic, belief);
+    // Of all places from this one on, the oldest version.
+    let mut oldest = versions.clone();
+    for place in (1..oldest.len()).rev() {
+        oldest[place - 1] = oldest[place - 1].min(oldest[place]);
+    }
+    let mut ranges = ranges(accesses, &places, &oldest);
+    for (read, (from, to)) in &mut ranges {
+        let read = &accesses[*read as usize];
+        if read.exact || read.quiet && belief == Belief::Versions {
+            *from = *to;
+        } else if read.quiet && is_orderly {
+            *from = oldest_under_way(accesses, &writes, *from, *to);
+        }
+    }
     // What nobody can have overwritten before it was read was there from the beginning.
     let mut learned = Vec::new();
     for &(read, range) in &ranges {
@@ -87,7 +194,7 @@ pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
         let place = match access.unknown || linker.matches(access, to) {
             true => Some(to),
             // What nobody is known to have written is no reason to believe that a write was under way.
-            false if access.quiet => (from..to).rev().find(|place| linker.is_known(access, *place)),
+            false if access.quiet && is_orderly => (from..to).rev().find(|place| linker.is_known(access, *place)),
             false => linker.newest(access, from, to),
         };
         if place.is_none() {
@@ -112,15 +219,64 @@ pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
         })
     };
     let doubtful = learned.iter().any(is_written);
+    let mut foreign = unmatched.clone();
+    if !foreign.is_empty() {
+        let written = Written::new(accesses);
+        foreign.retain(|read| accesses[*read as usize].quiet && !written.contains(&accesses[*read as usize]));
+    }
     Linkage {
         writes,
         places,
-        conflicts: shared.map(|same| same.len() as u32).sum(),
+        conflicts,
         unmatched,
+        foreign,
         unwritten,
         monotonic,
         doubtful,
     }
+}
+
+/// What was written to each range of bytes that every access covers wholly or not at all.
+struct Written {
+    atoms: Vec<u8>,
+    contents: BTreeSet<(u8, u64)>,
+    unknown: u8,
+}
+
+impl Written {
+    fn new(accesses: &[Access]) -> Written {
+        let atoms = atoms(accesses);
+        let (mut contents, mut unknown) = (BTreeSet::new(), 0);
+        for write in accesses.iter().filter(|access| access.writes) {
+            if write.unknown {
+                unknown |= write.mask;
+            }
+            let covered = atoms.iter().filter(|atom| **atom & write.mask != 0);
+            contents.extend(covered.map(|atom| (*atom, write.value & bytes_of(*atom))));
+        }
+        Written {
+            atoms,
+            contents,
+            unknown,
+        }
+    }
+
+    /// May somebody have written all that was read?
+    fn contains(&self, read: &Access) -> bool {
+        let mut covered = self.atoms.iter().filter(|atom| **atom & read.mask != 0);
+        covered.all(|atom| atom & self.unknown != 0 || self.contents.contains(&(*atom, read.value & bytes_of(*atom))))
+    }
+}
+
+/// The first place at or after `from` where a read may be that is at `to` by its version, if no version changed meanwhile.
+///
+/// Only writes can come after the read that had raised the version before and not yet stored their value: one of each
+/// thread at most.
+fn oldest_under_way(accesses: &[Access], writes: &[u32], from: u32, to: u32) -> u32 {
+    let mut threads = BTreeSet::new();
+    let is_under_way = |write: &&u32| threads.insert(accesses[**write as usize].thread);
+    let newest_first = writes[from as usize..to as usize].iter().rev();
+    to - newest_first.take_while(is_under_way).count() as u32
 }
 
 /// Writes by version, as far as program order allows.
@@ -171,17 +327,14 @@ fn contents(accesses: &[Access], writes: &[u32]) -> Vec<Content> {
 }
 
 /// For each read, from which place to which it may be: its version, and program order, bound it.
-fn ranges(
-    accesses: &[Access],
-    places: &[u32],
-    writes: &[u32],
-    versions: &[u64],
-    monotonic: bool,
-    belief: Belief,
-) -> Vec<(u32, (u32, u32))> {
+///
+/// `oldest`: of all places from each one on, the oldest version.
+fn ranges(accesses: &[Access], places: &[u32], oldest: &[u64]) -> Vec<(u32, (u32, u32))> {
     let mut ranges = Vec::new();
+    let mut end_of_thread = 0;
     for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
-        let base = accesses.element_offset_of(own);
+        let base = end_of_thread;
+        end_of_thread += own.len();
         let place = |index: usize| places[base + index];
         let mut from = 0;
         let mut next_write = 0;
@@ -195,30 +348,15 @@ fn ranges(
             }
             let until = match next_write < own.len() {
                 true => place(next_write),
-                false => versions.len() as u32,
+                false => oldest.len() as u32,
             };
             let is_update = next_write < end;
             for read in (index..end).filter(|&read| !own[read].writes) {
-                let bound = match monotonic {
-                    true => versions.partition_point(|version| *version <= own[read].version) as u32,
-                    false => {
-                        let mut newest = versions[from as usize..until as usize].iter();
-                        from + newest
-                            .rposition(|version| *version <= own[read].version)
-                            .map_or(0, |place| place as u32 + 1)
-                    }
-                };
+                let bound = oldest.partition_point(|version| *version <= own[read].version) as u32;
                 let range = match is_update {
                     // It was one moment: whatever comes between would have come between its halves.
                     true => (until, until),
-                    false => {
-                        let to = bound.clamp(from, until);
-                        let is_exact = own[read].exact || own[read].quiet && belief == Belief::Versions;
-                        match is_exact {
-                            true => (to, to),
-                            false => (oldest_under_way(&own[read], accesses, writes, from, to), to),
-                        }
-                    }
+                    false => (from, bound.clamp(from, until)),
                 };
                 ranges.push(((base + read) as u32, range));
             }
@@ -231,31 +369,6 @@ fn ranges(
     ranges
 }
 
-/// The first place at or after `from` where a read may be that is at `to` by its version.
-///
-/// If no version changed meanwhile, only writes can come after the read that had raised the version before and not yet stored
-/// their value: one of each other thread at most.
-fn oldest_under_way(read: &Access, accesses: &[Access], writes: &[u32], from: u32, to: u32) -> u32 {
-    if !read.quiet {
-        return from;
-    }
-    let mut threads = BTreeSet::new();
-    let is_under_way = |write: &&u32| threads.insert(accesses[**write as usize].thread);
-    let newest_first = writes[from as usize..to as usize].iter().rev();
-    to - newest_first.take_while(is_under_way).count() as u32
-}
-
-trait ElementOffset {
-    fn element_offset_of(&self, part: &[Access]) -> usize;
-}
-
-impl ElementOffset for [Access] {
-    /// Where `part` begins, which is a part of `self`.
-    fn element_offset_of(&self, part: &[Access]) -> usize {
-        (part.as_ptr() as usize - self.as_ptr() as usize) / size_of::<Access>()
-    }
-}
-
 struct Linker {
     /// After so many writes.
     contents: Vec<Content>,
@@ -266,7 +379,7 @@ struct Linker {
 
 #[derive(Default)]
 struct Index {
-    places: HashMap<u64, Vec<u32>>,
+    places: BTreeMap<u64, Vec<u32>>,
     /// Places where not all is known.
     uncertain: Vec<u32>,
 }

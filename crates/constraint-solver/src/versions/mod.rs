@@ -6,9 +6,11 @@
 //! are cells whose edges lead in a circle.
 mod access;
 mod cell;
+mod formula;
 mod registers;
 
 pub(crate) use access::seen_in_flight;
+pub(crate) use formula::write as write_formula;
 
 use crate::Counted;
 use crate::Hints;
@@ -40,24 +42,7 @@ use std::collections::BTreeSet;
 struct Cell<'a> {
     accesses: &'a [Access],
     linkage: Linkage,
-    belief: Belief,
     how: How,
-}
-
-impl Cell<'_> {
-    /// What was made of it leads in a circle. False: nothing is left to give up.
-    fn give_up(&mut self) -> bool {
-        if self.how == How::Search {
-            return false;
-        }
-        if self.belief == Belief::Values && self.accesses.iter().any(|access| access.quiet && !access.exact) {
-            self.belief = Belief::Versions;
-            self.linkage = cell::link(self.accesses, self.belief);
-            return true;
-        }
-        self.how = How::Search;
-        true
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,6 +51,24 @@ enum How {
     Versions,
     /// As the search finds out.
     Search,
+    /// As the versions say, whatever the values are.
+    VersionsAlone,
+}
+
+impl Cell<'_> {
+    /// What was made of it has led to a contradiction: something else. False: there is nothing else.
+    fn give_up(&mut self) -> bool {
+        let has_foreign = || self.accesses.iter().any(|access| access.quiet && !access.exact);
+        self.how = match self.how {
+            How::Versions => How::Search,
+            How::Search if has_foreign() => {
+                self.linkage = cell::link(self.accesses, false, Belief::Versions);
+                How::VersionsAlone
+            }
+            How::Search | How::VersionsAlone => return false,
+        };
+        true
+    }
 }
 
 /// Cuts threads of damaged logs before reads of what is lost.
@@ -77,7 +80,7 @@ fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
         let accesses = accesses(logs, extents);
         let mut lost = Vec::new();
         for accesses in accesses.chunk_by(|one, other| one.cell == other.cell) {
-            let linkage = cell::link(accesses, Belief::Values);
+            let linkage = cell::link(accesses, logs.method == Method::Stride, Belief::Values);
             let unmatched = linkage.unmatched.iter().map(|read| &accesses[*read as usize]);
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
             if logs.method == Method::Stride {
@@ -111,6 +114,10 @@ fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterato
     reads.filter(is_doubtful).map(|(read, _)| read)
 }
 
+type Solved = (Translation, Resolved, Counted);
+/// A circle, and for each thread the event of each node.
+type Contradiction = (Circle, Vec<Vec<u64>>);
+
 /// Translates and resolves. Damaged logs are cut further where they have no solution.
 pub(crate) fn solve(
     logs: &Logs,
@@ -118,7 +125,7 @@ pub(crate) fn solve(
     extents: &mut Extents,
     hints: Hints,
     watch: &dyn Watch,
-) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+) -> Result<Solved, Contradiction> {
     loop {
         cut(logs, epochs, extents);
         let (circle, events) = match solve_within(logs, extents, hints, watch) {
@@ -143,35 +150,18 @@ fn records_at(logs: &Logs, thread: u32, event: u64) -> impl Iterator<Item = &Rec
     records[first..].iter().take_while(move |record| record.event == event)
 }
 
-fn solve_within(
-    logs: &Logs,
-    extents: &Extents,
-    hints: Hints,
-    watch: &dyn Watch,
-) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch) -> Result<Solved, Contradiction> {
     let accesses = accesses(logs, extents);
     let mut cells: Vec<Cell<'_>> = accesses
         .chunk_by(|one, other| one.cell == other.cell)
         .map(|accesses| {
-            let linkage = cell::link(accesses, Belief::Values);
-            let is_quiet = |read: &u32| accesses[*read as usize].quiet;
-            let by_versions = linkage.conflicts == 0
-                && linkage.monotonic
-                && linkage.unmatched.iter().all(is_quiet)
-                && !linkage.doubtful;
-            // What one thread does with a cell of its own is in its order already.
-            let is_private = accesses.iter().all(|access| access.thread == accesses[0].thread);
-            let is_certain = by_versions || is_private;
-            let how = match logs.method == Method::Stride || is_certain {
+            let linkage = cell::link(accesses, logs.method == Method::Stride, Belief::Values);
+            let is_certain = linkage.unmatched.len() == linkage.foreign.len() && !linkage.doubtful;
+            let how = match logs.method == Method::Stride || is_certain || is_private(accesses) {
                 true => How::Versions,
                 false => How::Search,
             };
-            Cell {
-                accesses,
-                linkage,
-                belief: Belief::Values,
-                how,
-            }
+            Cell { accesses, linkage, how }
         })
         .collect();
     let translator = Translator::new(logs, extents, &accesses);
@@ -192,15 +182,20 @@ fn solve_within(
     }
 }
 
+/// What one thread does with a cell of its own is in its order already.
+fn is_private(accesses: &[Access]) -> bool {
+    accesses.iter().all(|access| access.thread == accesses[0].thread)
+}
+
 fn count(cells: &[Cell<'_>]) -> Counted {
     let mut counted = Counted::default();
     for cell in cells {
         counted.version_conflicts += u64::from(cell.linkage.conflicts);
         counted.reads_unmatched += cell.linkage.unmatched.len() as u64;
         let reads = (cell.accesses.len() - cell.linkage.writes.len()) as u64;
-        match cell.how {
-            How::Versions => counted.linked_by_versions += reads,
-            How::Search => counted.linked_by_search += reads,
+        match cell.how != How::Search && cell.linkage.conflicts == 0 && cell.linkage.monotonic {
+            true => counted.linked_by_versions += reads,
+            false => counted.linked_by_search += reads,
         }
     }
     counted
@@ -237,7 +232,7 @@ impl<'a> Translator<'a> {
         let epochs_missing = records(self.logs, self.extents, &self.epochs, |_, _, _| true, &mut writer);
         for cell in cells {
             match cell.how {
-                How::Versions => {
+                How::Versions | How::VersionsAlone => {
                     cell.linkage.edges(cell.accesses, |before, after| {
                         let event = |index: u32| event(&cell.accesses[index as usize]);
                         edge(&mut writer, event(before), event(after));
@@ -264,7 +259,8 @@ impl<'a> Translator<'a> {
             let access = &cell.accesses[index];
             is_counted && (access.writes || access.unknown || is_unmatched(index))
         };
-        let is_free = |index: usize| is_unmatched(index) && (is_counted || cell.accesses[index].quiet);
+        let is_foreign = |index: usize| cell.linkage.foreign.binary_search(&(index as u32)).is_ok();
+        let is_free = |index: usize| is_counted && is_unmatched(index) || is_foreign(index);
         let mut registers = registers::registers(cell.accesses, &nodes, is_free);
         let mut hints = Vec::new();
         cell.linkage.edges(cell.accesses, |before, after| {
@@ -286,22 +282,22 @@ impl<'a> Translator<'a> {
         writer.problem.registers.append(&mut registers);
     }
 
-    /// Leaves the cells with edges on this circle to the search; if it has none, but the search chose some of it, all.
-    /// False: nothing is left to give up.
+    /// Leaves more of the cells with edges on this circle to the search; if it has none, but the search chose some of it, of
+    /// all. False: nothing is left to give up.
     fn give_up(&self, circle: &Circle, cells: &mut [Cell<'_>]) -> bool {
-        let mut given_up = false;
+        let mut involved = BTreeSet::new();
         for edge in &circle.edges {
             let (before, after) = (self.cells_at(edge.before), self.cells_at(edge.after));
-            for cell in before.intersection(&after) {
-                if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
-                    given_up |= cells[place].give_up();
-                }
+            involved.extend(before.intersection(&after));
+        }
+        let mut given_up = false;
+        for cell in &involved {
+            if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
+                given_up |= cells[place].give_up();
             }
         }
         if !given_up && !circle.recorded {
-            for cell in cells.iter_mut() {
-                given_up |= cell.give_up();
-            }
+            cells.iter_mut().for_each(|cell| given_up |= cell.give_up());
         }
         given_up
     }
