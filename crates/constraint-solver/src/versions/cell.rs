@@ -37,6 +37,8 @@ pub(crate) struct Linkage {
     pub(crate) foreign: Vec<u32>,
     /// Reads of bytes that nobody has written there, by versions that say that somebody may have.
     pub(crate) unwritten: Vec<u32>,
+    /// Versions are the order of the writes.
+    pub(crate) counted: bool,
     /// Versions agree with program order.
     pub(crate) monotonic: bool,
     /// Some read is taken to have seen what was there from the beginning, and a write wrote the same.
@@ -59,11 +61,11 @@ pub(crate) enum Belief {
     Versions,
 }
 
-/// `accesses`: of one cell, by thread and record. `counted`: versions are the order of the writes.
-pub(crate) fn link(accesses: &[Access], counted: bool, belief: Belief) -> Linkage {
+/// `accesses`: of one cell, by thread and record. `locked`: versions were given under a lock.
+pub(crate) fn link(accesses: &[Access], locked: bool, belief: Belief) -> Linkage {
     let mut writes = in_order(accesses);
-    let mut best = link_in(accesses, writes.clone(), belief);
-    if counted || belief == Belief::Versions || best.unmatched.len() == best.foreign.len() {
+    let mut best = link_in(accesses, writes.clone(), locked, belief);
+    if best.counted || belief == Belief::Versions || best.unmatched.len() == best.foreign.len() {
         return best;
     }
     // Versions that nothing orders are nearly in order. A read that does not find its value shows a write that is too early
@@ -73,7 +75,7 @@ pub(crate) fn link(accesses: &[Access], counted: bool, belief: Belief) -> Linkag
         if best.unmatched.is_empty() || fruitless > 6 {
             break;
         }
-        let current = link_in(accesses, writes.clone(), belief);
+        let current = link_in(accesses, writes.clone(), false, belief);
         if current.unmatched.len() < best.unmatched.len() {
             fruitless = 0;
             best = current.clone();
@@ -148,7 +150,7 @@ fn repair(accesses: &[Access], linkage: &Linkage, writes: &mut Vec<u32>) -> bool
     is_moved
 }
 
-fn link_in(accesses: &[Access], writes: Vec<u32>, belief: Belief) -> Linkage {
+fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) -> Linkage {
     let mut places = vec![0; accesses.len()];
     for (place, write) in (0..).zip(&writes) {
         places[*write as usize] = place;
@@ -160,6 +162,7 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, belief: Belief) -> Linkage {
     let shared = sorted.chunk_by(|one, other| one == other).filter(|same| same.len() > 1);
     let conflicts = shared.map(|same| same.len() as u32).sum();
     let is_orderly = conflicts == 0 && monotonic;
+    let counted = locked && is_orderly;
     let mut linker = Linker {
         contents: contents(accesses, &writes),
         initial: Initial::default(),
@@ -191,12 +194,17 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, belief: Belief) -> Linkage {
     let (mut unmatched, mut unwritten) = (Vec::new(), Vec::new());
     for &(read, (from, to)) in &ranges {
         let access = &accesses[read as usize];
-        let place = match access.unknown || linker.matches(access, to) {
+        let mut place = match access.unknown || linker.matches(access, to) {
             true => Some(to),
             // What nobody is known to have written is no reason to believe that a write was under way.
             false if access.quiet && is_orderly => (from..to).rev().find(|place| linker.is_known(access, *place)),
             false => linker.newest(access, from, to),
         };
+        if place.is_none() && counted && !access.updates && !access.quiet {
+            // Where program order forbids it, which then has to show.
+            let bound = versions.partition_point(|version| *version <= access.version);
+            place = linker.newest(access, 0, bound as u32);
+        }
         if place.is_none() {
             unmatched.push(read);
         }
@@ -228,6 +236,7 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, belief: Belief) -> Linkage {
         writes,
         places,
         conflicts,
+        counted,
         unmatched,
         foreign,
         unwritten,

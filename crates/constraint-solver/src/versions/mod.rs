@@ -62,7 +62,7 @@ impl Cell<'_> {
         self.how = match self.how {
             How::Versions => How::Search,
             How::Search if has_foreign() => {
-                self.linkage = cell::link(self.accesses, false, Belief::Versions);
+                self.linkage = cell::link(self.accesses, self.linkage.counted, Belief::Versions);
                 How::VersionsAlone
             }
             How::Search | How::VersionsAlone => return false,
@@ -135,8 +135,22 @@ pub(crate) fn solve(
         // Reads that are taken to have seen one write may have seen another one, which is lost.
         let nodes = circle.edges.iter().flat_map(|edge| [edge.before, edge.after]);
         let at = |node: Node| (node.chain, events[node.chain as usize][node.position as usize]);
-        let reads = |thread: u32, event: u64| records_at(logs, thread, event).any(|record| record.kind == Kind::Read);
-        let doubtful: Vec<(u32, u64)> = nodes.map(at).filter(|(thread, event)| reads(*thread, *event)).collect();
+        let events_at: Vec<(u32, u64)> = nodes.map(at).collect();
+        let accessing = |kinds: &[Kind]| -> Vec<(u32, u64)> {
+            let is_one = |(thread, event): &(u32, u64)| {
+                records_at(logs, *thread, *event).any(|record| kinds.contains(&record.kind))
+            };
+            events_at.iter().copied().filter(is_one).collect()
+        };
+        let mut doubtful = accessing(&[Kind::Read]);
+        if doubtful.is_empty() {
+            doubtful = accessing(&[Kind::Write]);
+        }
+        if doubtful.is_empty() && circle.edges.is_empty() {
+            // Some read has no possibility, and nobody says which.
+            let begun = (0..).zip(&extents.events).filter(|(_, events)| **events > 0);
+            doubtful = begun.map(|(thread, events)| (thread, events / 2)).collect();
+        }
         if doubtful.is_empty() || !logs.threads.iter().any(|log| log.torn) {
             return Err((circle, events));
         }
@@ -157,7 +171,7 @@ fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch)
         .map(|accesses| {
             let linkage = cell::link(accesses, logs.method == Method::Stride, Belief::Values);
             let is_certain = linkage.unmatched.len() == linkage.foreign.len() && !linkage.doubtful;
-            let how = match logs.method == Method::Stride || is_certain || is_private(accesses) {
+            let how = match linkage.counted || is_certain || is_private(accesses) {
                 true => How::Versions,
                 false => How::Search,
             };
@@ -253,7 +267,7 @@ impl<'a> Translator<'a> {
     /// Writes a cell as registers, and the order by versions as hints.
     fn leave_open(&self, cell: &Cell<'_>, writer: &mut ProblemWriter<'_>) {
         let nodes: Vec<Node> = cell.accesses.iter().map(|access| writer.node(event(access))).collect();
-        let is_counted = self.logs.method == Method::Stride && cell.linkage.monotonic && cell.linkage.conflicts == 0;
+        let is_counted = cell.linkage.counted;
         let is_unmatched = |index: usize| cell.linkage.unmatched.binary_search(&(index as u32)).is_ok();
         let is_bound = |index: usize| {
             let access = &cell.accesses[index];
