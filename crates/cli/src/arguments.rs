@@ -257,7 +257,8 @@ Examples:
   refrain solve                       the latest run; if its schedule is there already, say how hard it was
   refrain solve --again bank-3        compute it anew
   refrain solve --no-hints bank-3     how hard is it if the order of recording is not known? an experiment: nothing is kept
-  refrain solve --max-memory 8G       it may take 8 GB, whatever seems to be available";
+  refrain solve --max-memory 8G       it may take 8 GB, whatever seems to be available
+  refrain solve --emit-smt2 f.smt2    of a run of stride or oreo: write what an SMT solver would be asked, and do not solve";
 
 /// Compute a run's schedule, have it checked, and say how hard it was
 #[derive(Debug, Args)]
@@ -271,6 +272,9 @@ pub struct SolveArguments {
     /// Solve without looking at the order in which things were recorded, and keep nothing
     #[arg(long)]
     pub no_hints: bool,
+    /// Write to FILE the formula for an SMT solver (SMT-LIB 2) instead of solving; for runs of stride and oreo
+    #[arg(long, value_name = "FILE")]
+    pub emit_smt2: Option<PathBuf>,
     /// Begin if B bytes (K, M, G) are enough; otherwise as much as is available has to be
     #[arg(long, value_name = "B", value_parser = bytes)]
     pub max_memory: Option<u64>,

@@ -1,5 +1,6 @@
 //! `refrain solve`
 use crate::Ended;
+use crate::Failure;
 use crate::arguments::SolveArguments;
 use crate::output::print;
 use crate::output::print_json;
@@ -9,10 +10,14 @@ use replayer::Answer;
 use replayer::Hints;
 use replayer::LoadedRun;
 use replayer::SolveOptions;
+use run_model::Method;
 use run_store::Store;
 use serde_json::json;
+use std::fs::File;
 use std::io;
+use std::io::BufWriter;
 use std::io::Write;
+use std::path::Path;
 use std::time::Instant;
 
 pub fn solve(arguments: &SolveArguments) -> Ended {
@@ -21,6 +26,9 @@ pub fn solve(arguments: &SolveArguments) -> Ended {
     let started = Instant::now();
     let loaded = LoadedRun::load_observed(store.open(arguments.run.as_deref())?, &progress)?;
     let load_ms = started.elapsed().as_millis() as u64;
+    if let Some(file) = &arguments.emit_smt2 {
+        return emit_formula(&loaded, file);
+    }
     let options = SolveOptions {
         hints: if arguments.no_hints { Hints::Ignore } else { Hints::Use },
         again: arguments.again,
@@ -44,6 +52,27 @@ pub fn solve(arguments: &SolveArguments) -> Ended {
         others.iter().try_for_each(|other| write_other(out, other))
     })?;
     Ok(0)
+}
+
+/// The question as an SMT solver would get it.
+fn emit_formula(loaded: &LoadedRun, file: &Path) -> Ended {
+    let method = loaded.logs.method;
+    if !matches!(method, Method::Stride | Method::Oreo) {
+        return Err(Failure::usage(format!(
+            "--emit-smt2 is for runs of stride and oreo; {} was recorded by {}",
+            loaded.run.name(),
+            method.name()
+        )));
+    }
+    let written = File::create(file).and_then(|created| {
+        let mut out = BufWriter::new(created);
+        replayer::write_formula(&loaded.logs, &mut out)?;
+        out.flush()
+    });
+    match written {
+        Ok(()) => Ok(0),
+        Err(why) => Err(Failure::usage(format!("cannot write {}: {why}", file.display()))),
+    }
 }
 
 fn write_first(out: &mut dyn Write, answer: &Answer, load_ms: u64) -> io::Result<()> {

@@ -34,6 +34,7 @@ use run_model::Method;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use std::fmt;
+use std::io;
 use translation::Translation;
 
 /// May the solver look at the order in which things were recorded?
@@ -187,6 +188,11 @@ pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Sol
         counted,
     };
     Ok(Solution { schedule, stats })
+}
+
+/// Writes, for logs of stride and oreo, the formula that an SMT solver would get instead: SMT-LIB 2.
+pub fn write_formula(logs: &Logs, out: &mut dyn io::Write) -> io::Result<()> {
+    versions::write_formula(logs, out)
 }
 
 fn resolved(

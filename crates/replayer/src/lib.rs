@@ -44,6 +44,7 @@ pub use campaign::Progress;
 pub use campaign::Recorded;
 pub use constraint_solver::Hints;
 pub use constraint_solver::Step;
+pub use constraint_solver::write_formula;
 pub use debug::DebugOptions;
 pub use debug::Debugged;
 pub use debug::debug;

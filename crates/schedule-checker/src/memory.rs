@@ -23,7 +23,6 @@ use run_model::Schedule;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::collections::HashMap;
 use std::ops::Range;
 
 const CELL_BYTES: u64 = 8;
@@ -276,7 +275,7 @@ struct Versions {
     /// For each byte what it held before the first write; `None`: nobody knows. `NEVER`: those who read it do not agree.
     initial: [Option<u16>; CELL_BYTES as usize],
     /// By the bytes that reads are about.
-    contents: HashMap<(usize, usize), Contents>,
+    contents: BTreeMap<(usize, usize), Contents>,
     /// For each access, the newest version that is written before it, and the oldest that is written after it.
     newest_before: Vec<u64>,
     oldest_after: Vec<u64>,
@@ -285,14 +284,14 @@ struct Versions {
 /// The oldest version with each content; and versions after which not all of it is known, with what is.
 #[derive(Default)]
 struct Contents {
-    oldest: HashMap<Vec<u16>, u64>,
+    oldest: BTreeMap<Vec<u16>, u64>,
     uncertain: Vec<(u64, Vec<Option<u16>>)>,
 }
 
 impl<'a> Unexplained<'a> {
     fn new(method: Method, accesses: &'a [Access<'a>]) -> Unexplained<'a> {
         let how = match method {
-            Method::Stride => Explanations::Versions(Versions::new(accesses)),
+            Method::Stride if are_counted(accesses) => Explanations::Versions(Versions::new(accesses)),
             _ => anywhere(accesses),
         };
         Unexplained { accesses, how }
@@ -313,6 +312,21 @@ impl<'a> Unexplained<'a> {
             Explanations::Versions(versions) => versions.cannot_explain(self.accesses, index),
         }
     }
+}
+
+/// Are versions the order of the writes? No two are equal, and they agree with program order.
+fn are_counted(accesses: &[Access<'_>]) -> bool {
+    let writes = accesses.iter().filter(|access| access.writes());
+    let mut writes: Vec<(u64, u32, u64, u32)> = writes
+        .map(|write| (write.record.version, write.thread, write.record.event, write.gate))
+        .collect();
+    writes.sort_unstable();
+    let mut last: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
+    let is_next = |&(_, thread, event, gate): &(u64, u32, u64, u32)| {
+        last.insert(thread, (event, gate))
+            .is_none_or(|before| before < (event, gate))
+    };
+    writes.windows(2).all(|pair| pair[0].0 != pair[1].0) && writes.iter().all(is_next)
 }
 
 /// What was written, and what must have been there before, because nobody wrote it.
@@ -386,7 +400,7 @@ impl Versions {
         Versions {
             writes,
             initial,
-            contents: HashMap::new(),
+            contents: BTreeMap::new(),
             newest_before,
             oldest_after,
         }

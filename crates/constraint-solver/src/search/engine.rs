@@ -41,8 +41,10 @@ pub(super) struct Engine<'a> {
     phases: Vec<bool>,
     activities: Vec<f64>,
     bump: f64,
-    /// Variables by activity; some more than once, or no longer open.
+    /// Variables by activity, or as they are given; some more than once, or no longer open.
     candidates: BinaryHeap<(u64, u32)>,
+    /// By variable, if it is not decided by activity: those with higher numbers first.
+    given: Vec<Option<u64>>,
     /// Variables that are decided before all others, and then to be false: by rank. And how many of them are known to have
     /// values.
     unlikely: Vec<(u8, u32)>,
@@ -98,6 +100,7 @@ impl<'a> Engine<'a> {
             activities: Vec::new(),
             bump: 1.0,
             candidates: BinaryHeap::new(),
+            given: Vec::new(),
             unlikely: Vec::new(),
             unlikely_known: 0,
             has_new_unlikely: false,
@@ -166,8 +169,20 @@ impl<'a> Engine<'a> {
         self.activities.push(0.0);
         self.seen.push(false);
         self.watches.extend([Vec::new(), Vec::new()]);
+        self.given.push(None);
         self.candidates.push((0, variable));
         2 * variable
+    }
+
+    /// Decide it before others with lower numbers, whatever conflicts it has been in. What lies close together is then
+    /// decided together, and a conflict takes back little else.
+    pub(super) fn give_order(&mut self, literal: Literal, order: u64) {
+        self.given[variable(literal)] = Some(order);
+        self.candidates.push((order, variable(literal) as u32));
+    }
+
+    fn priority(&self, variable: usize) -> u64 {
+        self.given[variable].unwrap_or(self.activities[variable].to_bits())
     }
 
     /// A new variable without edges that is true only if whatever was decided about other such variables leaves no other way.
@@ -280,11 +295,10 @@ impl<'a> Engine<'a> {
             self.graph.remove(before, after);
             self.inserted.pop();
         }
-        for literal in self.trail.drain(length..) {
+        for literal in self.trail.split_off(length) {
             let variable = variable(literal);
             self.values[variable] = 0;
-            self.candidates
-                .push((self.activities[variable].to_bits(), variable as u32));
+            self.candidates.push((self.priority(variable), variable as u32));
         }
         self.level_starts.truncate(level);
         self.unlikely_known = 0;
@@ -444,9 +458,8 @@ impl<'a> Engine<'a> {
         let all = self.activities.iter_mut().chain(of_clauses);
         all.for_each(|activity| *activity *= 1e-100);
         self.bump *= 1e-100;
-        self.candidates = (0..)
-            .zip(&self.activities)
-            .map(|(variable, activity): (u32, &f64)| (activity.to_bits(), variable))
+        self.candidates = (0..self.values.len())
+            .map(|variable| (self.priority(variable), variable as u32))
             .collect();
     }
 

@@ -4,6 +4,7 @@ mod decide;
 mod engine;
 mod greedy;
 mod incremental;
+mod links;
 mod part;
 mod registers;
 

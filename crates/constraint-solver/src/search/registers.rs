@@ -22,6 +22,7 @@ use crate::search::engine::Engine;
 use crate::search::engine::Literal;
 use crate::search::engine::negated;
 use crate::search::incremental::Incremental;
+use crate::search::links;
 use crate::search::part::Edges;
 use crate::search::part::Part;
 use std::collections::BTreeMap;
@@ -29,17 +30,38 @@ use std::collections::BTreeMap;
 /// So many possibilities of a read are looked at, until none of them will do.
 const WINDOW: usize = 16;
 
+/// So many possibilities of a read are enough, nearly always: versions are nearly right.
+const NEAR: usize = 6;
+
 pub(super) fn search(problem: &Problem, hints: Hints) -> Result<Resolved, Circle> {
     let graph = Graph::new(&problem.chains, &problem.edges);
     if let Err(cycle) = graph.linear_order() {
         return Err(circle(&cycle, &problem.edges, true));
     }
-    let numbering = graph.numbering();
+    if hints == Hints::Use
+        && let Ok(resolved) = search_among(problem, graph.numbering(), hints, Some(NEAR))
+    {
+        return Ok(resolved);
+    }
+    search_among(problem, graph.numbering(), hints, None)
+}
+
+/// `near`: reads saw one of so many writes.
+fn search_among(
+    problem: &Problem,
+    numbering: &Numbering,
+    hints: Hints,
+    near: Option<usize>,
+) -> Result<Resolved, Circle> {
     let id = |node: Node| numbering.id(node) as u32;
     let ids = |edges: &[Edge]| -> Edges { edges.iter().map(|e| (id(e.before), id(e.after))).collect() };
-    let part = Part {
-        chains: (0..)
-            .zip(&problem.chains)
+    let edge = |&(before, after): &(u32, u32)| Edge {
+        before: node(numbering, before),
+        after: node(numbering, after),
+    };
+    let chains = (0..).zip(&problem.chains);
+    let mut part = Part {
+        chains: chains
             .flat_map(|(chain, length)| std::iter::repeat_n(chain, *length as usize))
             .collect(),
         edges: ids(&problem.edges),
@@ -53,12 +75,15 @@ pub(super) fn search(problem: &Problem, hints: Hints) -> Result<Resolved, Circle
             .collect(),
         Hints::Ignore => Edges::new(),
     };
-    let mut search = Search::new(&part, &problem.registers, numbering, soft);
-    let node = |number: u32| node(numbering, number);
-    let edge = |&(before, after): &(u32, u32)| Edge {
-        before: node(before),
-        after: node(after),
-    };
+    let registers = problem.registers.iter();
+    let mut places: Vec<Place> = registers.map(|register| place(register, numbering, &part)).collect();
+    links::link(&mut part, &mut places, numbering.chains(), near);
+    // What follows may contradict itself.
+    let implied: Vec<Edge> = part.edges.iter().map(edge).collect();
+    if let Err(cycle) = Graph::new(&problem.chains, &implied).linear_order() {
+        return Err(circle(&cycle, &implied, false));
+    }
+    let mut search = Search::new(&part, places, numbering, soft);
     if !search.run() {
         return Err(Circle {
             edges: search.engine.circle.iter().map(edge).collect(),
@@ -106,23 +131,25 @@ fn node(numbering: &Numbering, number: u32) -> Node {
 
 /// An access to a register.
 #[derive(Clone, Copy)]
-struct Access {
-    node: u32,
-    content: u32,
-    version: u64,
-    writes: bool,
+pub(super) struct Access {
+    pub(super) node: u32,
+    pub(super) content: u32,
+    pub(super) version: u64,
+    pub(super) writes: bool,
 }
 
 /// A register, in numbers.
-struct Place {
+pub(super) struct Place {
     /// Reads before writes of the same node; otherwise by node.
-    accesses: Vec<Access>,
-    initial: Option<u32>,
+    pub(super) accesses: Vec<Access>,
+    pub(super) initial: Option<u32>,
     likely: Option<u32>,
     /// What it may have held from the beginning, each with the literal that says so.
     initials: BTreeMap<u32, Literal>,
     /// By content, the writes of it; indices.
-    writes: BTreeMap<u32, Vec<u32>>,
+    pub(super) writes: BTreeMap<u32, Vec<u32>>,
+    /// What reads may have seen, by index, where that was looked into.
+    pub(super) possible: BTreeMap<u32, Vec<Seen>>,
     /// The first write of each chain; indices.
     firsts: Vec<u32>,
     /// For reads that are choices, by index.
@@ -134,18 +161,15 @@ struct Choice {
     /// Possibilities that were not looked at yet, the likeliest last, and the literal that says it is one of them.
     others: Vec<Seen>,
     more: Option<Literal>,
-    /// The literal that says that it saw a newer version than it should have.
-    newer: Option<Literal>,
 }
 
 /// What is unlikely, the most unlikely first.
 const OTHER_INITIAL: u8 = 0;
-const NEWER: u8 = 1;
-const LIKELY_INITIAL: u8 = 2;
+const LIKELY_INITIAL: u8 = 1;
 
 /// What a read saw.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
+pub(super) enum Seen {
     Initial,
     /// Index of the write.
     Write(u32),
@@ -167,12 +191,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(part: &'a Part, registers: &[Register], numbering: &Numbering, soft: Edges) -> Search<'a> {
+    fn new(part: &'a Part, places: Vec<Place>, numbering: &Numbering, soft: Edges) -> Search<'a> {
         let nodes = part.chains.len();
-        let places: Vec<Place> = registers
-            .iter()
-            .map(|register| place(register, numbering, part))
-            .collect();
         let of_all = (0..).zip(&places).flat_map(|(register, place)| {
             let accesses = (0..).zip(&place.accesses);
             accesses.map(move |(index, access)| (access.node as usize, (register, index)))
@@ -275,7 +295,6 @@ impl<'a> Search<'a> {
                 taken: Vec::new(),
                 others,
                 more: None,
-                newer: None,
             };
             self.places[register].choices.insert(read, choice);
             return self.look_further(register, read);
@@ -315,6 +334,9 @@ impl<'a> Search<'a> {
         if own_last.is_none() && place.initial.is_none_or(|initial| initial == content) {
             seen.push(Seen::Initial);
         }
+        if let Some(possible) = place.possible.get(&read) {
+            seen.clone_from(possible);
+        }
         let here = self.at(node);
         seen.sort_by_key(|seen| {
             let there = match seen {
@@ -335,6 +357,7 @@ impl<'a> Search<'a> {
 
     /// Makes literals of the next possibilities.
     fn look_further(&mut self, register: usize, read: u32) {
+        let at = self.at(self.places[register].accesses[read as usize].node);
         let place = &mut self.places[register];
         let node = place.accesses[read as usize].node;
         let content = place.accesses[read as usize].content;
@@ -373,21 +396,12 @@ impl<'a> Search<'a> {
                 self.engine.add_clause(vec![negated(literal), initials[&content]]);
             }
             clause.push(literal);
-            let is_newer = match seen {
-                Seen::Initial => false,
-                Seen::Write(write) => place.accesses[write as usize].version > place.accesses[read as usize].version,
-            };
             let choice = place.choices.get_mut(&read).expect("it is a choice already");
             choice.taken.push((literal, seen));
-            if is_newer {
-                let newer = *choice
-                    .newer
-                    .get_or_insert_with(|| self.engine.add_unlikely_variable(NEWER));
-                self.engine.add_clause(vec![negated(literal), newer]);
-            }
         }
         if !is_all {
             let more = self.engine.add_variable(Vec::new(), Vec::new(), false);
+            self.engine.give_order(more, earliness(at));
             clause.push(more);
             let choice = self.places[register].choices.get_mut(&read);
             choice.expect("it is a choice already").more = Some(more);
@@ -425,6 +439,8 @@ impl<'a> Search<'a> {
         }
         let reverse = (edge.1, edge.0);
         let literal = self.engine.add_variable(vec![edge], vec![reverse], phase);
+        let at = self.at(edge.0).min(self.at(edge.1));
+        self.engine.give_order(literal, earliness(at));
         self.literals.insert(edge, literal);
         self.literals.insert(reverse, negated(literal));
         literal
@@ -484,9 +500,15 @@ fn place(register: &Register, numbering: &Numbering, part: &Part) -> Place {
         likely: register.likely,
         initials: BTreeMap::new(),
         writes,
+        possible: BTreeMap::new(),
         firsts,
         choices: BTreeMap::new(),
     }
+}
+
+/// What comes early is decided first.
+fn earliness(at: u32) -> u64 {
+    u64::from(u32::MAX - at)
 }
 
 /// Makes an order: whoever reads what is there, or comes next by the hints, goes on.
@@ -525,7 +547,7 @@ impl<'s, 'a> Walk<'s, 'a> {
     fn run(mut self) -> Vec<u32> {
         let chains = self.next.len();
         let mut last = 0;
-        while chains > 0 {
+        loop {
             // How bad it would be to let a chain go on; those after the last one first.
             let mut best: Option<((bool, u32), usize)> = None;
             for chain in (0..chains).map(|offset| (last + offset) % chains) {

@@ -30,7 +30,7 @@ impl Access {
     fn new(thread: u32, index: u32, record: &Record) -> Option<Access> {
         let extent = Extent::unpack(record.access, record.object).filter(|_| record.kind.is_versioned())?;
         let offset = record.object % CELL_BYTES;
-        let mask = ((1u16 << extent.bytes) - 1 << offset) as u8;
+        let mask = (((1u16 << extent.bytes) - 1) << offset) as u8;
         let value = (record.value as u64) << (8 * offset) & bytes_of(mask);
         Some(Access {
             cell: record.object - offset,

@@ -3,7 +3,6 @@ use crate::versions::access::Access;
 use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 
 /// What a cell held after some write.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +34,8 @@ pub(crate) struct Linkage {
     pub(crate) unmatched: Vec<u32>,
     /// Reads of bytes that nobody has written there, by versions that say that somebody may have.
     pub(crate) unwritten: Vec<u32>,
+    /// Versions are the order of the writes.
+    pub(crate) counted: bool,
     /// Versions agree with program order.
     pub(crate) monotonic: bool,
     /// Some read is taken to have seen what was there from the beginning, and a write wrote the same.
@@ -44,9 +45,100 @@ pub(crate) struct Linkage {
 /// So many places are tried one by one before the contents are indexed.
 const STEPS: usize = 32;
 
-/// `accesses`: of one cell, by thread and record.
-pub(crate) fn link(accesses: &[Access]) -> Linkage {
-    let writes = in_order(accesses);
+/// How often writes are moved to where reads find them, at most; and how far.
+const REPAIRS: usize = 40;
+const REACH: usize = 64;
+
+/// `accesses`: of one cell, by thread and record. `locked`: versions were given under a lock.
+pub(crate) fn link(accesses: &[Access], locked: bool) -> Linkage {
+    let mut writes = in_order(accesses);
+    let mut best = link_in(accesses, writes.clone(), locked);
+    if best.counted {
+        return best;
+    }
+    // Versions that nothing orders are nearly in order. A read that does not find its value shows a write that is too early
+    // or too late.
+    let mut fruitless = 0;
+    for _ in 0..REPAIRS {
+        if best.unmatched.is_empty() || fruitless > 6 {
+            break;
+        }
+        let current = link_in(accesses, writes.clone(), false);
+        if current.unmatched.len() < best.unmatched.len() {
+            fruitless = 0;
+            best = current.clone();
+        } else {
+            fruitless += 1;
+        }
+        if !repair(accesses, &current, &mut writes) {
+            break;
+        }
+    }
+    best
+}
+
+/// Moves writes to where reads need them. False: there is nothing to move.
+fn repair(accesses: &[Access], linkage: &Linkage, writes: &mut Vec<u32>) -> bool {
+    let mut places = linkage.places.clone();
+    let mut is_moved = false;
+    for &read in &linkage.unmatched {
+        let access = &accesses[read as usize];
+        let wanted = |write: u32| {
+            let write = &accesses[write as usize];
+            let covers = write.mask & access.mask == access.mask && !write.unknown;
+            covers && different_bytes(write.value, access.value) & access.mask == 0
+        };
+        // Where it has to be found: after the thread's own last write, and before its next one.
+        let own = |index: &usize| accesses[*index].thread == access.thread && accesses[*index].writes;
+        let is_event = |index: &usize| accesses[*index].event == access.event;
+        let later = (read as usize..accesses.len()).take_while(|index| accesses[*index].thread == access.thread);
+        let next = later.filter(own).map(|index| places[index] as usize).next();
+        let earlier = (0..read as usize).rev();
+        let earlier = earlier.take_while(|index| accesses[*index].thread == access.thread);
+        let last = earlier
+            .filter(|index| !is_event(index))
+            .find(own)
+            .map(|index| places[index] as usize + 1);
+        let here = match access.updates {
+            true => next.unwrap_or(writes.len()),
+            false => last.unwrap_or(0),
+        };
+        let before = (here.saturating_sub(REACH)..here)
+            .rev()
+            .find(|place| wanted(writes[*place]));
+        let after = (here..(here + REACH).min(writes.len())).find(|place| wanted(writes[*place]));
+        let nearer = match (before, after) {
+            (Some(one), Some(other)) if other - here < here - one => (None, after),
+            (Some(_), _) => (before, None),
+            _ => (None, after),
+        };
+        let thread = |place: usize| accesses[writes[place] as usize].thread;
+        let (from, to) = match nearer {
+            (Some(from), _) => (from, here - 1),
+            (_, Some(from)) if access.updates => (from, here),
+            // It is before the thread's next write, or has to get there.
+            (_, Some(from)) => match next.filter(|next| *next <= from) {
+                Some(next) => (from, next),
+                None => continue,
+            },
+            _ => continue,
+        };
+        let mut between = if from < to { from + 1..to + 1 } else { to..from };
+        if from == to || between.clone().any(|place| thread(place) == thread(from)) {
+            continue;
+        }
+        let moved = writes.remove(from);
+        writes.insert(to, moved);
+        between = from.min(to)..from.max(to) + 1;
+        for place in between {
+            places[writes[place] as usize] = place as u32;
+        }
+        is_moved = true;
+    }
+    is_moved
+}
+
+fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool) -> Linkage {
     let mut places = vec![0; accesses.len()];
     for (place, write) in (0..).zip(&writes) {
         places[*write as usize] = place;
@@ -56,12 +148,19 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
     let mut sorted = versions.clone();
     sorted.sort_unstable();
     let shared = sorted.chunk_by(|one, other| one == other).filter(|same| same.len() > 1);
+    let conflicts = shared.map(|same| same.len() as u32).sum();
+    let counted = locked && monotonic && conflicts == 0;
     let mut linker = Linker {
         contents: contents(accesses, &writes),
         initial: Initial::default(),
         indices: BTreeMap::new(),
     };
-    let ranges = ranges(accesses, &places, &versions, monotonic);
+    // Of all places from this one on, the oldest version.
+    let mut oldest = versions.clone();
+    for place in (1..oldest.len()).rev() {
+        oldest[place - 1] = oldest[place - 1].min(oldest[place]);
+    }
+    let ranges = ranges(accesses, &places, &oldest);
     // What nobody can have overwritten before it was read was there from the beginning.
     let mut learned = Vec::new();
     for &(read, range) in &ranges {
@@ -74,11 +173,16 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
     let (mut unmatched, mut unwritten) = (Vec::new(), Vec::new());
     for &(read, (from, to)) in &ranges {
         let access = &accesses[read as usize];
-        let place = if access.unknown {
+        let mut place = if access.unknown {
             Some(to)
         } else {
             linker.newest(access, from, to)
         };
+        if place.is_none() && counted && !access.updates {
+            // Where program order forbids it, which then has to show.
+            let bound = versions.partition_point(|version| *version <= access.version);
+            place = linker.newest(access, 0, bound as u32);
+        }
         if place.is_none() {
             unmatched.push(read);
         }
@@ -104,7 +208,8 @@ pub(crate) fn link(accesses: &[Access]) -> Linkage {
     Linkage {
         writes,
         places,
-        conflicts: shared.map(|same| same.len() as u32).sum(),
+        conflicts,
+        counted,
         unmatched,
         unwritten,
         monotonic,
@@ -160,10 +265,14 @@ fn contents(accesses: &[Access], writes: &[u32]) -> Vec<Content> {
 }
 
 /// For each read, from which place to which it may be: its version, and program order, bound it.
-fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool) -> Vec<(u32, (u32, u32))> {
+///
+/// `oldest`: of all places from each one on, the oldest version.
+fn ranges(accesses: &[Access], places: &[u32], oldest: &[u64]) -> Vec<(u32, (u32, u32))> {
     let mut ranges = Vec::new();
+    let mut end_of_thread = 0;
     for own in accesses.chunk_by(|one, other| one.thread == other.thread) {
-        let base = accesses.element_offset_of(own);
+        let base = end_of_thread;
+        end_of_thread += own.len();
         let place = |index: usize| places[base + index];
         let mut from = 0;
         let mut next_write = 0;
@@ -177,19 +286,11 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
             }
             let until = match next_write < own.len() {
                 true => place(next_write),
-                false => versions.len() as u32,
+                false => oldest.len() as u32,
             };
             let is_update = next_write < end;
             for read in (index..end).filter(|&read| !own[read].writes) {
-                let bound = match monotonic {
-                    true => versions.partition_point(|version| *version <= own[read].version) as u32,
-                    false => {
-                        let mut newest = versions[from as usize..until as usize].iter();
-                        from + newest
-                            .rposition(|version| *version <= own[read].version)
-                            .map_or(0, |place| place as u32 + 1)
-                    }
-                };
+                let bound = oldest.partition_point(|version| *version <= own[read].version) as u32;
                 let range = match is_update {
                     // It was one moment: whatever comes between would have come between its halves.
                     true => (until, until),
@@ -206,17 +307,6 @@ fn ranges(accesses: &[Access], places: &[u32], versions: &[u64], monotonic: bool
     ranges
 }
 
-trait ElementOffset {
-    fn element_offset_of(&self, part: &[Access]) -> usize;
-}
-
-impl ElementOffset for [Access] {
-    /// Where `part` begins, which is a part of `self`.
-    fn element_offset_of(&self, part: &[Access]) -> usize {
-        (part.as_ptr() as usize - self.as_ptr() as usize) / size_of::<Access>()
-    }
-}
-
 struct Linker {
     /// After so many writes.
     contents: Vec<Content>,
@@ -227,7 +317,7 @@ struct Linker {
 
 #[derive(Default)]
 struct Index {
-    places: HashMap<u64, Vec<u32>>,
+    places: BTreeMap<u64, Vec<u32>>,
     /// Places where not all is known.
     uncertain: Vec<u32>,
 }

@@ -6,9 +6,11 @@
 //! are cells whose edges lead in a circle.
 mod access;
 mod cell;
+mod formula;
 mod registers;
 
 pub(crate) use access::seen_in_flight;
+pub(crate) use formula::write as write_formula;
 
 use crate::Counted;
 use crate::Hints;
@@ -50,6 +52,16 @@ enum How {
     Search,
 }
 
+impl How {
+    /// What to try if this leads in a circle.
+    fn relaxed(self) -> Option<How> {
+        match self {
+            How::Versions => Some(How::Search),
+            How::Search => None,
+        }
+    }
+}
+
 /// Cuts threads of damaged logs before reads of what is lost.
 fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
     if !logs.threads.iter().any(|log| log.torn) {
@@ -59,7 +71,7 @@ fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
         let accesses = accesses(logs, extents);
         let mut lost = Vec::new();
         for accesses in accesses.chunk_by(|one, other| one.cell == other.cell) {
-            let linkage = cell::link(accesses);
+            let linkage = cell::link(accesses, logs.method == Method::Stride);
             let unmatched = linkage.unmatched.iter().map(|read| &accesses[*read as usize]);
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
             if logs.method == Method::Stride {
@@ -93,6 +105,10 @@ fn beyond_gaps<'a>(accesses: &'a [Access], linkage: &'a Linkage) -> impl Iterato
     reads.filter(is_doubtful).map(|(read, _)| read)
 }
 
+type Solved = (Translation, Resolved, Counted);
+/// A circle, and for each thread the event of each node.
+type Contradiction = (Circle, Vec<Vec<u64>>);
+
 /// Translates and resolves. Damaged logs are cut further where they have no solution.
 pub(crate) fn solve(
     logs: &Logs,
@@ -100,7 +116,7 @@ pub(crate) fn solve(
     extents: &mut Extents,
     hints: Hints,
     watch: &dyn Watch,
-) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+) -> Result<Solved, Contradiction> {
     loop {
         cut(logs, epochs, extents);
         let (circle, events) = match solve_within(logs, extents, hints, watch) {
@@ -110,8 +126,22 @@ pub(crate) fn solve(
         // Reads that are taken to have seen one write may have seen another one, which is lost.
         let nodes = circle.edges.iter().flat_map(|edge| [edge.before, edge.after]);
         let at = |node: Node| (node.chain, events[node.chain as usize][node.position as usize]);
-        let reads = |thread: u32, event: u64| records_at(logs, thread, event).any(|record| record.kind == Kind::Read);
-        let doubtful: Vec<(u32, u64)> = nodes.map(at).filter(|(thread, event)| reads(*thread, *event)).collect();
+        let events_at: Vec<(u32, u64)> = nodes.map(at).collect();
+        let accessing = |kinds: &[Kind]| -> Vec<(u32, u64)> {
+            let is_one = |(thread, event): &(u32, u64)| {
+                records_at(logs, *thread, *event).any(|record| kinds.contains(&record.kind))
+            };
+            events_at.iter().copied().filter(is_one).collect()
+        };
+        let mut doubtful = accessing(&[Kind::Read]);
+        if doubtful.is_empty() {
+            doubtful = accessing(&[Kind::Write]);
+        }
+        if doubtful.is_empty() && circle.edges.is_empty() {
+            // Some read has no possibility, and nobody says which.
+            let begun = (0..).zip(&extents.events).filter(|(_, events)| **events > 0);
+            doubtful = begun.map(|(thread, events)| (thread, events / 2)).collect();
+        }
         if doubtful.is_empty() || !logs.threads.iter().any(|log| log.torn) {
             return Err((circle, events));
         }
@@ -125,20 +155,13 @@ fn records_at(logs: &Logs, thread: u32, event: u64) -> impl Iterator<Item = &Rec
     records[first..].iter().take_while(move |record| record.event == event)
 }
 
-fn solve_within(
-    logs: &Logs,
-    extents: &Extents,
-    hints: Hints,
-    watch: &dyn Watch,
-) -> Result<(Translation, Resolved, Counted), (Circle, Vec<Vec<u64>>)> {
+fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch) -> Result<Solved, Contradiction> {
     let accesses = accesses(logs, extents);
     let mut cells: Vec<Cell<'_>> = accesses
         .chunk_by(|one, other| one.cell == other.cell)
         .map(|accesses| {
-            let linkage = cell::link(accesses);
-            let is_certain =
-                linkage.conflicts == 0 && linkage.monotonic && linkage.unmatched.is_empty() && !linkage.doubtful;
-            let how = match logs.method == Method::Stride || is_certain {
+            let linkage = cell::link(accesses, logs.method == Method::Stride);
+            let how = match linkage.counted || linkage.unmatched.is_empty() && !linkage.doubtful {
                 true => How::Versions,
                 false => How::Search,
             };
@@ -169,9 +192,9 @@ fn count(cells: &[Cell<'_>]) -> Counted {
         counted.version_conflicts += u64::from(cell.linkage.conflicts);
         counted.reads_unmatched += cell.linkage.unmatched.len() as u64;
         let reads = (cell.accesses.len() - cell.linkage.writes.len()) as u64;
-        match cell.how {
-            How::Versions => counted.linked_by_versions += reads,
-            How::Search => counted.linked_by_search += reads,
+        match cell.how == How::Versions && cell.linkage.conflicts == 0 && cell.linkage.monotonic {
+            true => counted.linked_by_versions += reads,
+            false => counted.linked_by_search += reads,
         }
     }
     counted
@@ -229,7 +252,7 @@ impl<'a> Translator<'a> {
     /// Writes a cell as registers, and the order by versions as hints.
     fn leave_open(&self, cell: &Cell<'_>, writer: &mut ProblemWriter<'_>) {
         let nodes: Vec<Node> = cell.accesses.iter().map(|access| writer.node(event(access))).collect();
-        let is_counted = self.logs.method == Method::Stride && cell.linkage.monotonic && cell.linkage.conflicts == 0;
+        let is_counted = cell.linkage.counted;
         let is_unmatched = |index: usize| cell.linkage.unmatched.binary_search(&(index as u32)).is_ok();
         let is_bound = |index: usize| {
             let access = &cell.accesses[index];
@@ -256,24 +279,27 @@ impl<'a> Translator<'a> {
         writer.problem.registers.append(&mut registers);
     }
 
-    /// Leaves the cells with edges on this circle to the search; if it has none, but the search chose some of it, all.
-    /// False: nothing is left to give up.
+    /// Leaves more of the cells with edges on this circle to the search; if it has none, but the search chose some of it, of
+    /// all. False: nothing is left to give up.
     fn give_up(&self, circle: &Circle, cells: &mut [Cell<'_>]) -> bool {
-        let mut given_up = false;
+        let mut involved = BTreeSet::new();
         for edge in &circle.edges {
             let (before, after) = (self.cells_at(edge.before), self.cells_at(edge.after));
-            for cell in before.intersection(&after) {
-                if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
-                    given_up |= cells[place].how != How::Search;
-                    cells[place].how = How::Search;
-                }
+            involved.extend(before.intersection(&after));
+        }
+        let mut given_up = false;
+        let relax = |cell: &mut Cell<'_>| {
+            let relaxed = cell.how.relaxed();
+            cell.how = relaxed.unwrap_or(cell.how);
+            relaxed.is_some()
+        };
+        for cell in &involved {
+            if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
+                given_up |= relax(&mut cells[place]);
             }
         }
         if !given_up && !circle.recorded {
-            for cell in cells.iter_mut().filter(|cell| cell.how != How::Search) {
-                cell.how = How::Search;
-                given_up = true;
-            }
+            cells.iter_mut().for_each(|cell| given_up |= relax(cell));
         }
         given_up
     }
