@@ -250,3 +250,23 @@ fn many_threads_at_one_cell() {
     assert_eq!(solution.stats.waits, 999);
     assert_eq!(solution.stats.layer, Layer::Hinted);
 }
+
+/// Without O1 every access works on cells, and a thread's read may have a record after its own write.
+#[test]
+fn a_run_may_follow_one_of_its_own_thread() {
+    let logs = logs(vec![
+        (2, vec![run(1, X, READS | WROTE, point(0, 1))]),
+        (
+            3,
+            vec![
+                run(0, X, WRITES, point(0, 2)),
+                run(1, X, READS | WROTE, point(1, 1)),
+                run(2, X, WRITES, point(1, 2)),
+            ],
+        ),
+    ]);
+    for hints in [Hints::Use, Hints::Ignore] {
+        let solution = solve(&logs, hints).unwrap();
+        assert_eq!(waits(&solution.schedule), [(1, 0, 0, 2)]);
+    }
+}

@@ -1,8 +1,10 @@
 //! Schedules by hand, good and bad.
 use run_model::Access;
+use run_model::Extent;
 use run_model::Gate;
 use run_model::Kind;
 use run_model::Logs;
+use run_model::Method;
 use run_model::Op;
 use run_model::Point;
 use run_model::Points;
@@ -321,4 +323,114 @@ fn a_schedule_of_another_run_is_refused() {
             Rejection::Wait { event: 2, .. }
         ));
     }
+}
+
+fn accessed(kind: Kind, event: u64, value: i64, version: u64) -> Record {
+    let extent = Extent {
+        bytes: 8,
+        unknown: false,
+    };
+    Record {
+        event,
+        kind,
+        object: X,
+        access: extent.pack(),
+        value,
+        version,
+        ..Record::default()
+    }
+}
+
+/// Thread 0 writes 1 and 2, thread 1 reads 1.
+fn read_between(method: Method, waits_of_write: Vec<Point>, waits_of_read: Vec<Point>) -> Result<(), Rejection> {
+    let writes = vec![
+        (accessed(Kind::Write, 0, 1, 1), vec![]),
+        (accessed(Kind::Write, 1, 2, 2), waits_of_write),
+    ];
+    let reads = vec![(accessed(Kind::Read, 0, 1, 2), waits_of_read)];
+    let (mut logs, schedule) = case(vec![(2, writes), (1, reads)]);
+    logs.method = method;
+    check(&logs, &schedule).map(|_| ())
+}
+
+#[test]
+fn a_recorded_read_is_certain_to_find_its_value() {
+    for method in [Method::Stride, Method::Oreo] {
+        assert_eq!(read_between(method, vec![point(1, 1)], vec![point(0, 1)]), Ok(()));
+        // Too early, perhaps too late, and certainly too late.
+        assert!(read_between(method, vec![point(1, 1)], vec![]).is_err());
+        assert!(read_between(method, vec![], vec![point(0, 1)]).is_err());
+        let wrong = Rejection::Value {
+            address: X,
+            thread: ThreadIndex(1),
+            event: 0,
+        };
+        assert_eq!(read_between(method, vec![], vec![point(0, 2)]), Err(wrong));
+    }
+}
+
+#[test]
+fn nothing_comes_between_the_halves_of_an_update() {
+    // Both read 0 and write 1: one of them did not.
+    let update = || {
+        vec![
+            (accessed(Kind::Read, 0, 0, 0), vec![]),
+            (accessed(Kind::Write, 0, 1, 1), vec![]),
+        ]
+    };
+    let mut second = update();
+    second[0].1 = vec![point(0, 1)];
+    let (mut logs, schedule) = case(vec![(1, update()), (1, second)]);
+    logs.method = Method::Oreo;
+    assert_eq!(
+        check(&logs, &schedule),
+        Err(Rejection::Value {
+            address: X,
+            thread: ThreadIndex(1),
+            event: 0
+        })
+    );
+}
+
+#[test]
+fn what_was_there_from_the_beginning_is_one_thing() {
+    // 7 was read, and 8 by somebody else; nobody wrote 7, and 8 was written later.
+    let write = vec![(accessed(Kind::Write, 0, 8, 1), vec![point(1, 2)])];
+    let reads = vec![
+        (accessed(Kind::Read, 0, 7, 1), vec![]),
+        (accessed(Kind::Read, 1, 8, 1), vec![]),
+    ];
+    let (mut logs, schedule) = case(vec![(1, write), (2, reads)]);
+    logs.method = Method::Oreo;
+    assert!(check(&logs, &schedule).is_err());
+}
+
+#[test]
+fn access_vectors_are_kept() {
+    let vector = |event, sources: &[Point]| Record {
+        event,
+        kind: Kind::Vector,
+        object: X,
+        sources: sources.into(),
+        ..Record::default()
+    };
+    for (waits, is_good) in [(vec![point(0, 2)], true), (vec![point(0, 1)], false), (vec![], false)] {
+        let first = vec![(vector(0, &[]), vec![])];
+        let second = vec![(vector(0, &[point(0, 2)]), waits)];
+        let (mut logs, schedule) = case(vec![(2, first), (1, second)]);
+        logs.method = Method::Leap;
+        assert_eq!(check(&logs, &schedule).is_ok(), is_good);
+    }
+}
+
+#[test]
+fn a_run_may_follow_one_of_its_own_thread() {
+    // Written by 0, read by 0 with a record of its own, written by 1, read by 1.
+    let first = vec![(run(1, READS | WROTE, point(0, 1)), vec![])];
+    let second = vec![
+        (run(0, WRITES, point(0, 2)), vec![point(0, 2)]),
+        (run(1, READS | WROTE, point(1, 1)), vec![]),
+    ];
+    let (logs, schedule) = case(vec![(2, first), (2, second)]);
+    assert!(check(&logs, &schedule).is_ok());
 }

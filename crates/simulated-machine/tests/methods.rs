@@ -5,6 +5,7 @@ use constraint_solver::solve;
 use proptest::prelude::*;
 use run_model::Method;
 use run_model::Schedule;
+use schedule_checker::Rejection;
 use schedule_checker::check;
 use simulated_machine::Fault;
 use simulated_machine::Program;
@@ -149,5 +150,37 @@ proptest! {
         let program = program(seed, SHAPES[shape]);
         let recording = record_in_steps(&program, seed, Method::ALL[method], Fault::Cut { thread, bytes });
         replay(&program, &recording, seed);
+    }
+
+    /// Whatever the records say: an answer, never a panic. Reads of values that cannot be, by versions that cannot be, may be
+    /// given a place that the checker refuses.
+    #[test]
+    fn nonsense_is_refused_in_peace(seed: u64, method in 1..4usize, changes in 1..6u32) {
+        let program = program(seed, Shape::MEDIUM);
+        let mut logs = record_in_steps(&program, seed, Method::ALL[method], Fault::None).logs();
+        let mut random = Random::new(seed);
+        for _ in 0..changes {
+            let thread = random.below(logs.threads.len() as u64) as usize;
+            let records = &mut logs.threads[thread].records;
+            if records.is_empty() {
+                break;
+            }
+            let index = random.below(records.len() as u64) as usize;
+            match random.below(6) {
+                0 => _ = records.remove(index),
+                1 => records[index].value += random.below(3) as i64 - 1,
+                2 => records[index].access.0 ^= 1 << random.below(5),
+                3 => records[index].version = random.below(9),
+                4 => records[index].object = records[random.below(index as u64 + 1) as usize].object,
+                _ => logs.threads[thread].events = random.below(30),
+            }
+        }
+        for hints in [Hints::Use, Hints::Ignore] {
+            if let Ok(solution) = solve(&logs, hints) {
+                let refused = check(&logs, &solution.schedule).err();
+                let is_good = matches!(refused, None | Some(Rejection::Value { .. }));
+                prop_assert!(is_good, "{refused:?}");
+            }
+        }
     }
 }
