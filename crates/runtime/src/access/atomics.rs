@@ -19,7 +19,7 @@ use runtime_abi::CHUNK_BYTES;
 impl Local {
     /// One atomic operation as one event.
     #[inline]
-    fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(&R) -> Seen>(
+    fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
@@ -117,9 +117,7 @@ macro_rules! atomics {
             let Some(local) = observed() else { return load() };
             // SAFETY: compiled code passes a record of its site table.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, |value| {
-                Seen::read(Moved::Number(*value as u64))
-            })
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, Seen::loaded)
         }
 
         /// # Safety
@@ -151,7 +149,7 @@ macro_rules! atomics {
             // SAFETY: as above.
             unsafe { at_access(local, site) };
             local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, rmw, |old| {
-                Seen::updated(*old as u64, combine(operation, bits, *old as u64, operand as u64))
+                Seen::updated(old, |old| combine(operation, bits, old as u64, operand as u64))
             })
         }
 
@@ -165,7 +163,7 @@ macro_rules! atomics {
             // SAFETY: as above.
             unsafe { at_access(local, site) };
             local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, cas, |old| {
-                Seen::updated(*old as u64, if *old == expected { desired } else { *old } as u64)
+                Seen::updated(old, |old| if old == expected { desired } else { old } as u64)
             })
         }
     )*};
@@ -206,7 +204,7 @@ pub unsafe extern "C" fn __refrain_atomic_load16(place: *mut u128, out: *mut u12
             // SAFETY: compiled code passes a record of its site table.
             unsafe { at_access(local, site) };
             local.perform_atomic(place as u64, 16, Reach::Reads, load, |value| {
-                Seen::read(Moved::Wide(*value))
+                Seen::read(value.map_or(Moved::Unknown, |value| Moved::Wide(*value)))
             })
         }
     };
@@ -259,9 +257,12 @@ pub unsafe extern "C" fn __refrain_atomic_cas16(
         Some(local) => {
             // SAFETY: compiled code passes a record of its site table.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, 16, Reach::Both, cas, |old| Seen {
-                read: Moved::Wide(*old),
-                written: Moved::Wide(if *old == wanted { desired } else { *old }),
+            local.perform_atomic(place as u64, 16, Reach::Both, cas, |old| match old {
+                Some(old) => Seen {
+                    read: Moved::Wide(*old),
+                    written: Moved::Wide(if *old == wanted { desired } else { *old }),
+                },
+                None => Seen::UNKNOWN,
             })
         }
     };

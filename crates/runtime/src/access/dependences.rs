@@ -13,7 +13,7 @@ impl Local {
         bytes: u64,
         reach: Reach,
         access: impl FnOnce() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         let cell = address & !(CELL_BYTES - 1);
         if address + bytes - cell > CELL_BYTES {
@@ -32,7 +32,7 @@ impl Local {
         let value = if reach == Reach::Writes {
             0
         } else {
-            seen(&result).check()
+            seen(Some(&result)).check()
         };
         cell::log_dependence(self, cell, before, reach, reach.flags(bytes), value);
         cell::unlock_after(word, self.point_after(), reach.writes());

@@ -28,9 +28,10 @@ use runtime_abi::schedule_file::GateEntry;
 pub const CELLS_MAX: usize = 72;
 
 impl Local {
-    /// Does `access` to `[address, address + bytes)` as one event. `seen` says which values it moved.
+    /// Does `access` to `[address, address + bytes)` as one event. `seen` says which values it moved, given its result; or
+    /// which it is going to write, without.
     #[inline(always)]
-    pub fn perform<R, A: FnMut() -> R, S: FnOnce(&R) -> Seen>(
+    pub fn perform<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
@@ -93,7 +94,7 @@ impl Local {
         reach: Reach,
         atomic: Atomic,
         access: impl FnMut() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         match control::recorder() {
             Recorder::Runs | Recorder::Dependences => {
@@ -108,7 +109,7 @@ impl Local {
 
     /// The access, in a chunk that is split; gives it back undone if the chunk is not split any more.
     #[inline(always)]
-    pub fn perform_in_split_chunk<R, A: FnMut() -> R, S: FnOnce(&R) -> Seen>(
+    pub fn perform_in_split_chunk<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
@@ -147,14 +148,14 @@ impl Local {
         flags: u8,
         reach: Reach,
         access: impl FnOnce() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         let result = access();
         if cell::previous(locked, self.index).is_some() {
             let value = if reach == Reach::Writes {
                 0
             } else {
-                seen(&result).check()
+                seen(Some(&result)).check()
             };
             cell::log_run(self, cell, locked, flags, value);
         }
@@ -172,7 +173,7 @@ impl Local {
         reach: Reach,
         atomic: Atomic,
         access: impl FnOnce() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
             self.at_safe_point();
@@ -186,7 +187,7 @@ impl Local {
             access()
         };
         if let Some(gate) = gate {
-            self.compare_value(gate, address, seen(&result));
+            self.compare_value(gate, address, seen(Some(&result)));
         }
         self.complete();
         result
@@ -332,9 +333,7 @@ macro_rules! accesses {
             let Some(local) = Local::current() else { return load() };
             // SAFETY: compiled code passes a record of its site table.
             unsafe { at_access(local, site) };
-            local.perform(place as u64, size_of::<$type>() as u64, Reach::Reads, load, |value| {
-                Seen::read(Moved::Number(*value as u64))
-            })
+            local.perform(place as u64, size_of::<$type>() as u64, Reach::Reads, load, Seen::loaded)
         }
 
         /// # Safety

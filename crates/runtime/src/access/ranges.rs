@@ -126,7 +126,7 @@ impl Local {
         for (offset, piece) in pieces(target, target, length) {
             // SAFETY: within the range of the call.
             let store = || unsafe { core::ptr::write_bytes(to.add(offset as usize), byte, piece as usize) };
-            let seen = |_: &()| Seen::written(Moved::Repeated(byte));
+            let seen = |_: Option<&()>| Seen::written(Moved::Repeated(byte));
             self.perform(target + offset, piece, Reach::Writes, store, seen);
         }
     }
@@ -149,7 +149,7 @@ impl Local {
                 || unsafe { core::ptr::copy(from.add(offset as usize), to.add(offset as usize), piece as usize) };
             // SAFETY: within the range of the call.
             let copy = unsafe { from.add(offset as usize) };
-            let seen = |_: &()| Seen::written(Moved::At(copy));
+            let seen = |_: Option<&()>| Seen::written(Moved::At(copy));
             self.perform(target + offset, piece, Reach::Writes, store, seen);
         }
     }

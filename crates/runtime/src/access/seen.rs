@@ -30,6 +30,11 @@ impl Seen {
         Seen { read, ..Seen::UNKNOWN }
     }
 
+    /// A load that has brought this; nothing, as long as it is not done.
+    pub fn loaded<N: Copy + Into<u64>>(value: Option<&N>) -> Seen {
+        Seen::read(value.map_or(Moved::Unknown, |value| Moved::Number((*value).into())))
+    }
+
     pub fn written(written: Moved) -> Seen {
         Seen {
             written,
@@ -37,11 +42,14 @@ impl Seen {
         }
     }
 
-    /// An atomic update.
-    pub fn updated(before: u64, after: u64) -> Seen {
+    /// An atomic update that has found this, and makes something of it.
+    pub fn updated<N: Copy + Into<u64>>(before: Option<&N>, after: impl FnOnce(N) -> u64) -> Seen {
+        let Some(before) = before.copied() else {
+            return Seen::UNKNOWN;
+        };
         Seen {
-            read: Moved::Number(before),
-            written: Moved::Number(after),
+            read: Moved::Number(before.into()),
+            written: Moved::Number(after(before)),
         }
     }
 

@@ -85,7 +85,7 @@ impl Local {
         reach: Reach,
         atomic: Atomic,
         access: impl FnMut() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         let is_wide = address % CELL_BYTES + bytes > CELL_BYTES;
         let is_locked = control::recorder() == Recorder::Versions || atomic == Atomic::Yes || is_wide;
@@ -101,7 +101,7 @@ impl Local {
         address: u64,
         bytes: u64,
         mut access: impl FnMut() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         let mut versions = [0; CELLS_MAX];
         let (result, quiet) = loop {
@@ -123,7 +123,7 @@ impl Local {
                 break (result, quiet);
             }
         };
-        let read = seen(&result).read;
+        let read = seen(Some(&result)).read;
         for (part, version) in parts(address, bytes).zip(versions) {
             self.log_part(Kind::Read, part, read, version, quiet);
         }
@@ -137,7 +137,7 @@ impl Local {
         bytes: u64,
         reach: Reach,
         mut access: impl FnMut() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         let mut versions = [0; CELLS_MAX];
         for (part, version) in parts(address, bytes).zip(&mut versions) {
@@ -147,7 +147,7 @@ impl Local {
             word.store((*version + 1) | cell::LOCKED, Release);
         }
         let result = access();
-        let Seen { read, written } = seen(&result);
+        let Seen { read, written } = seen(Some(&result));
         for (part, version) in parts(address, bytes).zip(versions) {
             if reach == Reach::Both {
                 self.log_part(Kind::Read, part, read, version, true);
@@ -167,7 +167,7 @@ impl Local {
         address: u64,
         bytes: u64,
         mut access: impl FnMut() -> R,
-        seen: impl FnOnce(&R) -> Seen,
+        seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
         let mut versions = [0; CELLS_MAX];
         for (part, version) in parts(address, bytes).zip(&mut versions) {
@@ -176,11 +176,13 @@ impl Local {
             *version = (word.load(Relaxed) & !cell::LOCKED) + 1;
             word.store(*version, Release);
         }
-        let result = access();
-        let written = seen(&result).written;
+        // Before the value is there to be read: the process may end at any moment, and others may have seen it by then.
+        let written = seen(None).written;
         for (part, version) in parts(address, bytes).zip(versions) {
             self.log_part(Kind::Write, part, written, version, false);
         }
+        compiler_fence(SeqCst);
+        let result = access();
         self.complete();
         result
     }
