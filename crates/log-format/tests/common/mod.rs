@@ -75,7 +75,7 @@ fn extent(choice: u8, object: u64) -> Extent {
     Extent {
         bytes: 1 + choice % (8 - (object % 8) as u8),
         unknown: choice >= 8,
-        quiet: choice % 3 == 0,
+        quiet: choice.is_multiple_of(3),
     }
 }
 
