@@ -118,6 +118,8 @@ pub struct Local {
     change_point: u64,
     /// Recording access vectors: the shared program element of the access under way; 0: its code does not say.
     pub element: u32,
+    /// Recording by oreo: since the last fence.
+    pub has_relaxed_writes: bool,
     /// The elements that are locked for it.
     pub held_elements: *const Held,
     pub heap: ThreadHeap,
@@ -191,6 +193,7 @@ impl Local {
                 chaos: Chaos::new(index),
                 change_point: u64::MAX,
                 element: 0,
+                has_relaxed_writes: false,
                 held_elements: core::ptr::null(),
                 heap: ThreadHeap::new(index),
                 exit_rounds: 4,

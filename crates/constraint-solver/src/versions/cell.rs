@@ -435,11 +435,12 @@ impl Linker {
         index
     }
 
-    /// Is it known to have had this content?
+    /// Is it known to have had this content? Memory that nobody has written is mostly zero.
     fn is_known(&self, read: &Access, place: u32) -> bool {
         let content = self.contents[place as usize];
-        let unsure = content.unknown | content.initial & !self.initial.known;
-        unsure & read.mask == 0 && self.matches(read, place)
+        let unwritten = content.initial & !self.initial.known & read.mask;
+        let is_zero = read.value & bytes_of(unwritten) == 0;
+        content.unknown & read.mask == 0 && is_zero && self.matches(read, place)
     }
 
     fn matches(&self, read: &Access, place: u32) -> bool {

@@ -56,18 +56,24 @@ enum How {
 }
 
 impl Cell<'_> {
-    /// What was made of it has led to a contradiction: something else. False: there is nothing else.
-    fn give_up(&mut self) -> bool {
-        let has_foreign = || self.accesses.iter().any(|access| access.quiet && !access.exact);
-        self.how = match self.how {
-            How::Versions => How::Search,
-            How::Search if has_foreign() => {
-                self.linkage = cell::link(self.accesses, self.linkage.counted, Belief::Versions);
-                How::VersionsAlone
-            }
-            How::Search | How::VersionsAlone => return false,
-        };
-        true
+    /// What versions say of it has led to a contradiction. False: it was not that.
+    fn leave_to_search(&mut self) -> bool {
+        let is_by_versions = self.how == How::Versions && !is_private(self.accesses);
+        if is_by_versions {
+            self.how = How::Search;
+        }
+        is_by_versions
+    }
+
+    /// No order explains what its reads saw: some of it was written unseen. False: its versions say nothing about that.
+    fn believe_versions(&mut self) -> bool {
+        let is_told = |access: &Access| access.quiet && !access.exact;
+        let is_searched = self.how == How::Search && self.accesses.iter().any(is_told);
+        if is_searched {
+            self.linkage = cell::link(self.accesses, self.linkage.counted, Belief::Versions);
+            self.how = How::VersionsAlone;
+        }
+        is_searched
     }
 }
 
@@ -296,24 +302,27 @@ impl<'a> Translator<'a> {
         writer.problem.registers.append(&mut registers);
     }
 
-    /// Leaves more of the cells with edges on this circle to the search; if it has none, but the search chose some of it, of
-    /// all. False: nothing is left to give up.
+    /// Leaves the cells with edges on this circle to the search; if it has none, but the search chose some of it, all. If that is
+    /// not enough, believes versions more than values. False: nothing is left to give up.
     fn give_up(&self, circle: &Circle, cells: &mut [Cell<'_>]) -> bool {
-        let mut involved = BTreeSet::new();
+        let mut involved: BTreeSet<u64> = BTreeSet::new();
         for edge in &circle.edges {
             let (before, after) = (self.cells_at(edge.before), self.cells_at(edge.after));
             involved.extend(before.intersection(&after));
         }
-        let mut given_up = false;
-        for cell in &involved {
-            if let Ok(place) = cells.binary_search_by_key(cell, |cell| cell.accesses[0].cell) {
-                given_up |= cells[place].give_up();
-            }
-        }
-        if !given_up && !circle.recorded {
-            cells.iter_mut().for_each(|cell| given_up |= cell.give_up());
-        }
-        given_up
+        let mut each = |is_involved: bool, change: &dyn Fn(&mut Cell<'_>) -> bool| {
+            let is_chosen = |cell: &&mut Cell<'_>| !is_involved || involved.contains(&cell.accesses[0].cell);
+            let chosen = cells.iter_mut().filter(is_chosen);
+            chosen.fold(false, |changed, cell| change(cell) | changed)
+        };
+        let (search, believe) = (
+            |cell: &mut Cell<'_>| cell.leave_to_search(),
+            |cell: &mut Cell<'_>| cell.believe_versions(),
+        );
+        each(true, &search)
+            || (!circle.recorded && each(false, &search))
+            || each(true, &believe)
+            || (!circle.recorded && each(false, &believe))
     }
 
     /// The cells that the event at this node accesses.

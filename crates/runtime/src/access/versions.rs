@@ -11,8 +11,8 @@
 //! several looks at their versions before and after, and reads again if one has changed.
 //!
 //! Oreo: writes take no lock. Two may get the same version, and an old version may be stored over a newer one; which
-//! write a read saw is then a matter of values, and of the solver. Nothing keeps a read from passing the thread's own
-//! earlier write, as x86 does, so there are runs that no order of events explains.
+//! write a read saw is then a matter of values, and of the solver. A thread that reads after it has written passes a fence
+//! first: x86 would let the read pass the write, and there would be runs that no order of events explains.
 //!
 //! Atomic updates take the lock bit in both: they are synchronisation. So do writes of several cells.
 use crate::access::cell;
@@ -32,6 +32,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::compiler_fence;
+use core::sync::atomic::fence;
 use run_model::Extent;
 use run_model::Kind;
 use runtime_abi::CELL_BYTES;
@@ -103,6 +104,9 @@ impl Local {
         mut access: impl FnMut() -> R,
         seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
+        if core::mem::take(&mut self.has_relaxed_writes) {
+            fence(SeqCst);
+        }
         let mut versions = [0; CELLS_MAX];
         let (result, quiet) = loop {
             for (part, version) in parts(address, bytes).zip(&mut versions) {
@@ -183,6 +187,7 @@ impl Local {
         }
         compiler_fence(SeqCst);
         let result = access();
+        self.has_relaxed_writes = true;
         self.complete();
         result
     }
