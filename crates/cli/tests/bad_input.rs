@@ -73,11 +73,22 @@ fn usage_is_status_2() {
     refrain.fails(&["record", "--chaos=x", "y"], 2, &["invalid"]);
     refrain.fails(&["record", "--until-failure=0", "y"], 2, &["never run"]);
     refrain.fails(
-        &["record", "--method", "leap", "y"],
+        &["record", "--method", "coop", "y"],
         2,
-        &["leap", "not in this version"],
+        &["coop", "not in this version"],
     );
     refrain.fails(&["record", "--method", "magic", "y"], 2, &["magic", "not a method"]);
+    refrain.fails(
+        &["record", "--method", "leap", "--scope", "sync", "y"],
+        2,
+        &["leap", "--scope memory"],
+    );
+    refrain.fails(
+        &["record", "--method", "oreo", "--without", "o1", "y"],
+        2,
+        &["--without", "light"],
+    );
+    refrain.fails(&["record", "--without", "o3", "y"], 2, &["o3", "o1", "o2"]);
     refrain.fails(
         &["record", "--scope", "everything", "y"],
         2,
