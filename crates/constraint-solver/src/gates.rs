@@ -7,6 +7,7 @@ use crate::nodes::Lists;
 use crate::nodes::Numbering;
 use crate::problem::Edge;
 use crate::problem::Node;
+use run_model::Extent;
 use run_model::Gate;
 use run_model::Logs;
 use run_model::Point;
@@ -49,6 +50,20 @@ pub(crate) fn schedule(logs: &Logs, extents: &Extents, events: &[Vec<u64>], edge
         schedule.threads.push(ThreadSchedule { gates, events: end });
     }
     schedule
+}
+
+/// Replays are not to compare the values of these reads, given by thread and record.
+pub(crate) fn leave_unverified(schedule: &mut Schedule, reads: &[(u32, u32)]) {
+    for &(thread, record) in reads {
+        // Gates are the records of the replayed events, which come first.
+        let gate = schedule.threads[thread as usize].gates.get_mut(record as usize);
+        if let Some(record) = gate.map(|gate| &mut gate.record)
+            && let Some(extent) = Extent::unpack(record.access, record.object)
+        {
+            let unknown = true;
+            record.access = Extent { unknown, ..extent }.pack();
+        }
+    }
 }
 
 /// Before `event`, wait for `point`.

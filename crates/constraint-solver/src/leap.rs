@@ -34,5 +34,6 @@ pub(crate) fn translate(logs: &Logs, extents: &Extents) -> Translation {
         cells: vectors().map(|record| record.object).collect::<BTreeSet<_>>().len() as u64,
         runs: vectors().count() as u64,
         epochs_missing,
+        unverifiable: Vec::new(),
     }
 }

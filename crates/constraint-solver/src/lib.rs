@@ -163,7 +163,8 @@ pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Sol
     };
     let problem = &translation.problem;
     watch.at(Step::Reduce, 0, 1);
-    let schedule = gates::schedule(logs, &extents, &translation.events, &resolved.edges);
+    let mut schedule = gates::schedule(logs, &extents, &translation.events, &resolved.edges);
+    gates::leave_unverified(&mut schedule, &translation.unverifiable);
     let gates = || schedule.threads.iter().flat_map(|t| &t.gates);
     let stats = Stats {
         layer: resolved.layer,

@@ -42,6 +42,7 @@ pub(crate) fn translate(logs: &Logs, extents: &Extents) -> Translation {
         cells: counts.lives,
         runs: counts.runs,
         epochs_missing: counts.epochs_missing,
+        unverifiable: Vec::new(),
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Translation {
     pub(crate) cells: u64,
     pub(crate) runs: u64,
     pub(crate) epochs_missing: u64,
+    /// Thread and record of reads whose value a replay is not to compare.
+    pub(crate) unverifiable: Vec<(u32, u32)>,
 }
 
 /// Takes constraints as they are found.

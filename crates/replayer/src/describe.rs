@@ -11,8 +11,11 @@ use std::fmt::Write;
 /// One line: what, on which object, with which result, where, and after what.
 pub fn record(record: &Record, sites: &SiteBook) -> String {
     let mut line = operation(record.kind, record.op, record.access);
-    if record.object != 0 {
-        push(&mut line, format_args!(" {:#x}", record.object));
+    let element = sites.element(record.object).filter(|_| record.kind == Kind::Vector);
+    match element {
+        Some(name) => push(&mut line, format_args!(" {name}")),
+        None if record.object != 0 => push(&mut line, format_args!(" {:#x}", record.object)),
+        None => {}
     }
     match record.kind {
         Kind::Sync => push(&mut line, format_args!(" = {}", record.value)),

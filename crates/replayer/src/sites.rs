@@ -3,6 +3,7 @@ use instrumentor::sites::SiteKind;
 use instrumentor::sites::SiteTable;
 use run_model::SiteId;
 use run_store::RunDirectory;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -12,6 +13,8 @@ use std::path::PathBuf;
 #[derive(Debug, Default)]
 pub struct SiteBook {
     objects: Vec<Object>,
+    /// Names of shared program elements, by id.
+    elements: BTreeMap<u64, String>,
 }
 
 #[derive(Debug)]
@@ -57,9 +60,15 @@ impl SiteBook {
         let manifest = run.packed().ok().flatten();
         let copy_of = |path: &Path| Some(run.packed_file(manifest.as_ref()?.file_at(path)?));
         let open = |line| open_object(line, &copy_of);
-        SiteBook {
-            objects: listing.lines().filter_map(open).collect(),
-        }
+        let objects: Vec<Object> = listing.lines().filter_map(open).collect();
+        let elements = objects.iter().flat_map(|object| object.table.elements());
+        let elements = elements.map(|element| (u64::from(element.id), element.name)).collect();
+        SiteBook { objects, elements }
+    }
+
+    /// What the source calls a shared program element.
+    pub fn element(&self, id: u64) -> Option<&str> {
+        self.elements.get(&id).map(String::as_str)
     }
 
     pub fn place(&self, site: SiteId) -> Option<Place> {

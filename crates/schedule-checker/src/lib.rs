@@ -27,6 +27,7 @@ pub use verdict::Verdict;
 pub use verdict::Waiting;
 pub use verdict::Why;
 
+use run_model::Extent;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Method;
@@ -111,10 +112,18 @@ fn check_shape(logs: &Logs, schedule: &Schedule) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Sources are for the solver; a schedule has none.
-fn same(one: &Record, other: &Record) -> bool {
-    let told_apart = |r: &Record| (r.event, r.kind, r.op, r.access, r.object, r.site, r.value);
-    told_apart(one) == told_apart(other)
+/// Sources are for the solver; a schedule has none. Of a read it may say that its value need not be compared.
+fn same(recorded: &Record, scheduled: &Record) -> bool {
+    let told_apart = |r: &Record| (r.event, r.kind, r.op, r.object, r.site, r.value);
+    let is_left_out = || {
+        let extent = |r: &Record| Extent::unpack(r.access, r.object);
+        let unknown = extent(recorded).map(|extent| Extent {
+            unknown: true,
+            ..extent
+        });
+        recorded.kind == Kind::Read && unknown.is_some() && extent(scheduled) == unknown
+    };
+    told_apart(recorded) == told_apart(scheduled) && (recorded.access == scheduled.access || is_left_out())
 }
 
 /// May a schedule for these logs leave out their ends? Only if something is missing from them.

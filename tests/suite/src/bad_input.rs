@@ -2,6 +2,8 @@
 use crate::Checked;
 use crate::failed;
 use crate::guest::Guest;
+use crate::method;
+use crate::method::Method;
 use crate::recording::Recorded;
 use crate::recording::record;
 use crate::require;
@@ -54,7 +56,11 @@ pub fn trials() -> Result<Vec<Trial>, String> {
 /// A good run of the guest, in the directory `run`.
 fn good_run(sandbox: &Sandbox, guest: &Guest) -> Checked<Recorded> {
     let program = guest.build(sandbox, &[])?;
-    let recorded = record(sandbox, "run", &[], &program, LIMIT)?;
+    good_run_by(sandbox, &program, "run", method::LIGHT)
+}
+
+fn good_run_by(sandbox: &Sandbox, program: &Path, name: &str, method: Method) -> Checked<Recorded> {
+    let recorded = record(sandbox, name, method.arguments, program, LIMIT)?;
     recorded.ended.clone().expect_status(0)?;
     recorded.check_replay(sandbox, 1, 0, LIMIT)?;
     Ok(recorded)
@@ -106,16 +112,22 @@ fn truncated_log(sandbox: &Sandbox, guest: &Guest) -> Checked {
 }
 
 fn bit_flipped_log(sandbox: &Sandbox, guest: &Guest) -> Checked {
-    let log = good_run(sandbox, guest)?.directory.join("thread-2.log");
-    let whole = fs::read(&log)?;
-    let stream = stream_bytes(&whole)?;
-    for step in 0..16 {
-        // Spread over the stream, and over the bits of a byte.
-        let (place, bit) = (LOG_HEADER_BYTES + (stream - 1) * step / 15, step % 8);
-        flip(sandbox, &log, &whole, place, bit)?;
-        replay(sandbox, "run")?.expect_refusal(&["thread-2.log"])?;
+    let program = guest.build(sandbox, &[])?;
+    for method in std::iter::once(method::LIGHT).chain(method::others()) {
+        let run = method.name;
+        let recorded = good_run_by(sandbox, &program, run, method)?;
+        let log = recorded.directory.join("thread-2.log");
+        let whole = fs::read(&log)?;
+        let stream = stream_bytes(&whole)?;
+        for step in 0..16 {
+            // Spread over the stream, and over the bits of a byte.
+            let (place, bit) = (LOG_HEADER_BYTES + (stream - 1) * step / 15, step % 8);
+            flip(sandbox, &log, &whole, place, bit)?;
+            replay(sandbox, run)?.expect_refusal(&["thread-2.log"])?;
+        }
+        inspect(sandbox, run)?;
     }
-    inspect(sandbox, "run")
+    Ok(())
 }
 
 fn bit_flipped_anything(sandbox: &Sandbox, guest: &Guest) -> Checked {

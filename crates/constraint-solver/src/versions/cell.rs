@@ -37,6 +37,8 @@ pub(crate) struct Linkage {
     pub(crate) foreign: Vec<u32>,
     /// Reads of bytes that nobody has written there, by versions that say that somebody may have.
     pub(crate) unwritten: Vec<u32>,
+    /// Reads of something that no recorded write wrote: a replay may find something else there, and the program not care.
+    pub(crate) unverifiable: Vec<u32>,
     /// Versions are the order of the writes.
     pub(crate) counted: bool,
     /// Versions agree with program order.
@@ -191,7 +193,7 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) 
     // Whoever still saw version 0 after it had read saw no write.
     let is_certain = |read: &Access| read.version == 0 && !read.updates;
     learned.retain(|(read, bytes)| *bytes != 0 && !is_certain(&accesses[*read as usize]));
-    let (mut unmatched, mut unwritten) = (Vec::new(), Vec::new());
+    let (mut unmatched, mut unwritten, mut unverifiable) = (Vec::new(), Vec::new(), Vec::new());
     for &(read, (from, to)) in &ranges {
         let access = &accesses[read as usize];
         let mut place = match access.unknown || linker.matches(access, to) {
@@ -209,8 +211,12 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) 
             unmatched.push(read);
         }
         let place = place.unwrap_or(to);
-        if linker.contents[place as usize].initial & access.mask != 0 && !is_certain(access) {
+        let from_before = linker.contents[place as usize].initial & access.mask != 0;
+        if from_before && !is_certain(access) {
             unwritten.push(read);
+        }
+        if from_before || unmatched.last() == Some(&read) {
+            unverifiable.push(read);
         }
         let bytes = linker.learn(access, place);
         if bytes != 0 {
@@ -240,6 +246,7 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) 
         unmatched,
         foreign,
         unwritten,
+        unverifiable,
         monotonic,
         doubtful,
     }

@@ -191,6 +191,7 @@ fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch)
             Ok(resolved) => {
                 let counted = count(&cells);
                 translation.events = translator.events;
+                translation.unverifiable = unverifiable(&cells);
                 return Ok((translation, resolved, counted));
             }
             Err(circle) => {
@@ -205,6 +206,15 @@ fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch)
 /// What one thread does with a cell of its own is in its order already.
 fn is_private(accesses: &[Access]) -> bool {
     accesses.iter().all(|access| access.thread == accesses[0].thread)
+}
+
+fn unverifiable(cells: &[Cell<'_>]) -> Vec<(u32, u32)> {
+    let of_cell = |cell: &Cell<'_>| {
+        let access = |read: &u32| cell.accesses[*read as usize];
+        let reads = cell.linkage.unverifiable.iter().map(access);
+        reads.map(|read| (read.thread, read.record)).collect::<Vec<_>>()
+    };
+    cells.iter().flat_map(of_cell).collect()
 }
 
 fn count(cells: &[Cell<'_>]) -> Counted {
@@ -267,6 +277,7 @@ impl<'a> Translator<'a> {
             cells: cells.len() as u64,
             runs: 0,
             epochs_missing,
+            unverifiable: Vec::new(),
         }
     }
 
