@@ -298,7 +298,8 @@ pub struct Extent {
     /// Somebody else wrote them (the kernel, a library): `value` is not known.
     pub unknown: bool,
     /// Of a read: the cell had the same version before, and nobody was writing it by the rules of stride; so this is the
-    /// version that was read. By those of oreo, a write that had begun before may have come in between.
+    /// version that was read. By those of oreo, a write that had begun before may have come in between. Of a write: it was
+    /// done under the cell's lock.
     pub quiet: bool,
 }
 

@@ -21,12 +21,16 @@ pub(crate) struct Access {
     pub(crate) record: u32,
     /// Which bytes of the cell, a bit for each.
     pub(crate) mask: u8,
+    /// Those, and all that some access has together with one of them. What happens to others does not matter to it.
+    pub(crate) part: u8,
     pub(crate) unknown: bool,
     /// No version changed while it was read.
     pub(crate) quiet: bool,
     /// Nobody was writing, either: a read of exactly its version. Whatever it saw besides was written unseen.
     pub(crate) exact: bool,
     pub(crate) writes: bool,
+    /// A write under the cell's lock.
+    pub(crate) locked: bool,
     /// A read, whose event also writes the cell. Its version was that of the cell before, not after.
     pub(crate) updates: bool,
 }
@@ -34,6 +38,7 @@ pub(crate) struct Access {
 impl Access {
     fn new(method: Method, thread: u32, index: u32, record: &Record) -> Option<Access> {
         let extent = Extent::unpack(record.access, record.object).filter(|_| record.kind.is_versioned())?;
+        let writes = record.kind == Kind::Write;
         let offset = record.object % CELL_BYTES;
         let mask = (((1u16 << extent.bytes) - 1) << offset) as u8;
         let value = (record.value as u64) << (8 * offset) & bytes_of(mask);
@@ -45,16 +50,18 @@ impl Access {
             thread,
             record: index,
             mask,
+            part: u8::MAX,
             unknown: extent.unknown,
-            quiet: extent.quiet,
-            exact: extent.quiet && method == Method::Stride,
-            writes: record.kind == Kind::Write,
+            quiet: extent.quiet && !writes,
+            exact: false,
+            writes,
+            locked: writes && (extent.quiet || method == Method::Stride),
             updates: false,
         })
     }
 }
 
-/// All accesses of replayed events: by cell, and for each cell by thread and event.
+/// All accesses of replayed events: by cell and part of it, and for each by thread and event.
 pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
     let mut accesses = Vec::new();
     for (thread, log) in (0..).zip(&logs.threads) {
@@ -67,14 +74,51 @@ pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
     }
     // Equal cells stay in the order of threads and events.
     accesses.sort_by_key(|access| access.cell);
-    let of_event =
-        |one: &Access, other: &Access| (one.cell, one.thread, one.event) == (other.cell, other.thread, other.event);
+    for cell in accesses.chunk_by_mut(|one, other| one.cell == other.cell) {
+        if is_locked(cell) {
+            cell.iter_mut().for_each(|access| access.exact = access.quiet);
+        } else {
+            divide(cell);
+        }
+    }
+    let of_event = |one: &Access, other: &Access| {
+        are_of_one_part(one, other) && (one.thread, one.event) == (other.thread, other.event)
+    };
     for event in accesses.chunk_by_mut(of_event) {
         if event.iter().any(|access| access.writes) {
             event.iter_mut().for_each(|access| access.updates = !access.writes);
         }
     }
     accesses
+}
+
+/// Divides a cell into parts that no access has anything to do with more than one of.
+fn divide(cell: &mut [Access]) {
+    let mut parts: Vec<u8> = Vec::new();
+    for access in cell.iter() {
+        if !parts.iter().any(|part| access.mask & !part == 0) {
+            let (touched, others): (Vec<u8>, Vec<u8>) = parts.iter().partition(|part| *part & access.mask != 0);
+            parts = others;
+            parts.push(touched.iter().fold(access.mask, |part, other| part | other));
+        }
+    }
+    if parts.len() > 1 {
+        for access in cell.iter_mut() {
+            let part = parts.iter().find(|part| *part & access.mask != 0);
+            access.part = *part.expect("every access is in a part");
+        }
+        cell.sort_by_key(|access| access.part);
+    }
+}
+
+/// Do they concern the same part of the same cell?
+pub(crate) fn are_of_one_part(one: &Access, other: &Access) -> bool {
+    (one.cell, one.part) == (other.cell, other.part)
+}
+
+/// Were all versions of this cell given under its lock?
+pub(crate) fn is_locked(cell: &[Access]) -> bool {
+    cell.iter().all(|access| access.locked || !access.writes)
 }
 
 /// All bits of the bytes that `mask` has a bit for.

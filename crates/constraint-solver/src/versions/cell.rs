@@ -2,6 +2,9 @@
 use crate::versions::access::Access;
 use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
+use crate::versions::access::is_locked;
+use crate::versions::interleaving::Content as Held;
+use crate::versions::interleaving::Touch;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
@@ -29,8 +32,6 @@ pub(crate) struct Linkage {
     pub(crate) writes: Vec<u32>,
     /// For each access: of a write, its place in the order; of a read, how many writes come before it.
     pub(crate) places: Vec<u32>,
-    /// Writes that share their version with another.
-    pub(crate) conflicts: u32,
     /// Reads whose value no possible place explains. Each is where its version says.
     pub(crate) unmatched: Vec<u32>,
     /// Those of them that nobody disturbed, and whose value nobody wrote: somebody wrote unseen.
@@ -41,18 +42,20 @@ pub(crate) struct Linkage {
     pub(crate) unverifiable: Vec<u32>,
     /// Versions are the order of the writes.
     pub(crate) counted: bool,
-    /// Versions agree with program order.
-    pub(crate) monotonic: bool,
-    /// Some read is taken to have seen what was there from the beginning, and a write wrote the same.
-    pub(crate) doubtful: bool,
+    /// No two writes have the same version, and versions agree with program order.
+    pub(crate) orderly: bool,
+    /// Bytes of which some read is taken to have seen what was there from the beginning, and a write not far from it wrote
+    /// the same. Zero is believed: most memory that nobody has written is.
+    pub(crate) doubtful: u8,
+    /// What the cell held before its first write; and the bytes of which reads tell it.
+    pub(crate) initial: Held,
 }
 
 /// So many places are tried one by one before the contents are indexed.
 const STEPS: usize = 32;
 
-/// How often writes are moved to where reads find them, at most; and how far.
-const REPAIRS: usize = 40;
-const REACH: usize = 64;
+/// A write that is so many places later may be what a read saw, rather than what was there before all.
+const NEAR: u32 = 256;
 
 /// What to believe of a read that no version disturbed, and that does not find its value where its version says.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,108 +66,16 @@ pub(crate) enum Belief {
     Versions,
 }
 
-/// `accesses`: of one cell, by thread and record. `locked`: versions were given under a lock.
-pub(crate) fn link(accesses: &[Access], locked: bool, belief: Belief) -> Linkage {
-    let mut writes = in_order(accesses);
-    let mut best = link_in(accesses, writes.clone(), locked, belief);
-    if best.counted || belief == Belief::Versions || best.unmatched.len() == best.foreign.len() {
-        return best;
-    }
-    // Versions that nothing orders are nearly in order. A read that does not find its value shows a write that is too early
-    // or too late.
-    let mut fruitless = 0;
-    for _ in 0..REPAIRS {
-        if best.unmatched.is_empty() || fruitless > 6 {
-            break;
-        }
-        let current = link_in(accesses, writes.clone(), false, belief);
-        if current.unmatched.len() < best.unmatched.len() {
-            fruitless = 0;
-            best = current.clone();
-        } else {
-            fruitless += 1;
-        }
-        if !repair(accesses, &current, &mut writes) {
-            break;
-        }
-    }
-    best
-}
-
-/// Moves writes to where reads need them. False: there is nothing to move.
-fn repair(accesses: &[Access], linkage: &Linkage, writes: &mut Vec<u32>) -> bool {
-    let mut places = linkage.places.clone();
-    let mut is_moved = false;
-    for &read in &linkage.unmatched {
-        let access = &accesses[read as usize];
-        let wanted = |write: u32| {
-            let write = &accesses[write as usize];
-            let covers = write.mask & access.mask == access.mask && !write.unknown;
-            covers && different_bytes(write.value, access.value) & access.mask == 0
-        };
-        // Where it has to be found: after the thread's own last write, and before its next one.
-        let own = |index: &usize| accesses[*index].thread == access.thread && accesses[*index].writes;
-        let is_event = |index: &usize| accesses[*index].event == access.event;
-        let later = (read as usize..accesses.len()).take_while(|index| accesses[*index].thread == access.thread);
-        let next = later.filter(own).map(|index| places[index] as usize).next();
-        let earlier = (0..read as usize).rev();
-        let earlier = earlier.take_while(|index| accesses[*index].thread == access.thread);
-        let last = earlier
-            .filter(|index| !is_event(index))
-            .find(own)
-            .map(|index| places[index] as usize + 1);
-        let here = match access.updates {
-            true => next.unwrap_or(writes.len()),
-            false => last.unwrap_or(0),
-        };
-        let before = (here.saturating_sub(REACH)..here)
-            .rev()
-            .find(|place| wanted(writes[*place]));
-        let after = (here..(here + REACH).min(writes.len())).find(|place| wanted(writes[*place]));
-        let nearer = match (before, after) {
-            (Some(one), Some(other)) if other - here < here - one => (None, after),
-            (Some(_), _) => (before, None),
-            _ => (None, after),
-        };
-        let thread = |place: usize| accesses[writes[place] as usize].thread;
-        let (from, to) = match nearer {
-            (Some(from), _) => (from, here - 1),
-            (_, Some(from)) if access.updates => (from, here),
-            // It is before the thread's next write, or has to get there.
-            (_, Some(from)) => match next.filter(|next| *next <= from) {
-                Some(next) => (from, next),
-                None => continue,
-            },
-            _ => continue,
-        };
-        let mut between = if from < to { from + 1..to + 1 } else { to..from };
-        if from == to || between.clone().any(|place| thread(place) == thread(from)) {
-            continue;
-        }
-        let moved = writes.remove(from);
-        writes.insert(to, moved);
-        between = from.min(to)..from.max(to) + 1;
-        for place in between {
-            places[writes[place] as usize] = place as u32;
-        }
-        is_moved = true;
-    }
-    is_moved
-}
-
-fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) -> Linkage {
+/// `accesses`: of one cell, by thread and record.
+pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
+    let writes = in_order(accesses);
     let mut places = vec![0; accesses.len()];
     for (place, write) in (0..).zip(&writes) {
         places[*write as usize] = place;
     }
     let versions: Vec<u64> = writes.iter().map(|write| accesses[*write as usize].version).collect();
-    let monotonic = versions.is_sorted();
-    let mut sorted = versions.clone();
-    sorted.sort_unstable();
-    let shared = sorted.chunk_by(|one, other| one == other).filter(|same| same.len() > 1);
-    let conflicts = shared.map(|same| same.len() as u32).sum();
-    let is_orderly = conflicts == 0 && monotonic;
-    let counted = locked && is_orderly;
+    let is_orderly = versions.is_sorted() && conflicts(versions.iter().copied()) == 0;
+    let counted = is_orderly && is_locked(accesses);
     let mut linker = Linker {
         contents: contents(accesses, &writes),
         initial: Initial::default(),
@@ -187,12 +98,10 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) 
     // What nobody can have overwritten before it was read was there from the beginning.
     let mut learned = Vec::new();
     for &(read, range) in &ranges {
-        let access = &accesses[read as usize];
-        learned.push((read, linker.learn(access, range.1)));
+        learned.push((read, linker.learn(&accesses[read as usize], range.1)));
     }
     // Whoever still saw version 0 after it had read saw no write.
     let is_certain = |read: &Access| read.version == 0 && !read.updates;
-    learned.retain(|(read, bytes)| *bytes != 0 && !is_certain(&accesses[*read as usize]));
     let (mut unmatched, mut unwritten, mut unverifiable) = (Vec::new(), Vec::new(), Vec::new());
     for &(read, (from, to)) in &ranges {
         let access = &accesses[read as usize];
@@ -218,21 +127,23 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) 
         if from_before || unmatched.last() == Some(&read) {
             unverifiable.push(read);
         }
-        let bytes = linker.learn(access, place);
-        if bytes != 0 {
-            learned.push((read, bytes));
-        }
+        learned.push((read, linker.learn(access, place)));
         places[read as usize] = place;
     }
-    let is_written = |(read, bytes): &(u32, u8)| {
-        let read = &accesses[*read as usize];
-        let mut writes = accesses.iter().filter(|access| access.writes);
-        writes.any(|write| {
-            let both = write.mask & bytes;
-            both & !different_bytes(write.value, read.value) != 0 || (both != 0 && write.unknown)
-        })
-    };
-    let doubtful = learned.iter().any(is_written);
+    learned.retain(|(read, bytes)| *bytes != 0 && !is_certain(&accesses[*read as usize]));
+    let mut doubtful = 0;
+    for &(read, bytes) in &learned {
+        let access = &accesses[read as usize];
+        let near = places[read as usize].saturating_add(NEAR) as usize;
+        for write in &writes[..near.min(writes.len())] {
+            let write = &accesses[*write as usize];
+            let same = match write.unknown {
+                true => u8::MAX,
+                false => !different_bytes(write.value, access.value) & different_bytes(access.value, 0),
+            };
+            doubtful |= write.mask & bytes & same;
+        }
+    }
     let mut foreign = unmatched.clone();
     if !foreign.is_empty() {
         let written = Written::new(accesses);
@@ -241,15 +152,26 @@ fn link_in(accesses: &[Access], writes: Vec<u32>, locked: bool, belief: Belief) 
     Linkage {
         writes,
         places,
-        conflicts,
         counted,
         unmatched,
         foreign,
         unwritten,
         unverifiable,
-        monotonic,
+        orderly: is_orderly,
         doubtful,
+        initial: Held {
+            value: linker.initial.value,
+            known: linker.initial.known,
+        },
     }
+}
+
+/// Writes that share their version with another.
+pub(crate) fn conflicts(versions: impl Iterator<Item = u64>) -> u64 {
+    let mut sorted: Vec<u64> = versions.collect();
+    sorted.sort_unstable();
+    let shared = sorted.chunk_by(|one, other| one == other).filter(|same| same.len() > 1);
+    shared.map(|same| same.len() as u64).sum()
 }
 
 /// What was written to each range of bytes that every access covers wholly or not at all.
@@ -472,6 +394,65 @@ impl Linker {
 }
 
 impl Linkage {
+    /// What each event has to do with the cell: the index of its first access, and that. `None`: an event writes twice.
+    /// `is_torn`: what is read, and not known to have been there from the beginning, may have been written by a lost event.
+    pub(crate) fn touches(&self, part: u32, accesses: &[Access], is_torn: bool) -> Option<Vec<(u32, Touch)>> {
+        let of_event = |one: &Access, other: &Access| (one.thread, one.event) == (other.thread, other.event);
+        let mut touches = Vec::new();
+        let mut index = 0;
+        for event in accesses.chunk_by(of_event) {
+            let mut touch = Touch {
+                part,
+                ..Touch::default()
+            };
+            let first = index;
+            for access in event {
+                let place = self.places[index as usize];
+                // Where it writes, if it does.
+                if access.writes || touch.written == 0 {
+                    touch.rank = place;
+                }
+                if access.writes && touch.written != 0 {
+                    return None;
+                } else if access.writes {
+                    touch.written = access.mask;
+                    touch.value = access.value;
+                    touch.unknown = access.unknown;
+                } else if self.foreign.binary_search(&index).is_err() {
+                    if !access.unknown {
+                        touch.read |= access.mask;
+                        touch.saw |= access.value;
+                    }
+                    touch.saw_write |= is_torn && access.version != 0;
+                }
+                index += 1;
+            }
+            touches.push((first, touch));
+        }
+        Some(touches)
+    }
+
+    /// Puts the accesses into this order, by which all reads but the foreign ones see what they saw.
+    pub(crate) fn put_into(&mut self, accesses: &[Access], order: impl Fn(&Access) -> usize) {
+        let order: Vec<usize> = accesses.iter().map(order).collect();
+        self.orderly &= self.writes.is_sorted_by_key(|write| order[*write as usize]);
+        self.writes.sort_by_key(|write| order[*write as usize]);
+        let contents = contents(accesses, &self.writes);
+        self.unmatched.clone_from(&self.foreign);
+        self.unverifiable.clone_from(&self.foreign);
+        for (index, access) in (0..).zip(accesses) {
+            let before = |write: &u32| order[*write as usize] < order[index as usize];
+            let place = self.writes.partition_point(before);
+            self.places[index as usize] = place as u32;
+            if !access.writes && contents[place].initial & access.mask != 0 {
+                self.unverifiable.push(index);
+            }
+        }
+        self.unverifiable.sort_unstable();
+        self.unverifiable.dedup();
+        self.doubtful = 0;
+    }
+
     /// Orders that put the cell's accesses where they are, as pairs of indices: of any two to the same bytes of which one
     /// writes.
     pub(crate) fn edges(&self, accesses: &[Access], mut edge: impl FnMut(u32, u32)) {

@@ -14,12 +14,12 @@ use crate::versions::How;
 use crate::versions::Translator;
 use crate::versions::access::Access;
 use crate::versions::access::accesses;
+use crate::versions::access::are_of_one_part;
 use crate::versions::cell;
 use crate::versions::cell::Belief;
 use crate::versions::cut;
 use crate::versions::is_private;
 use run_model::Logs;
-use run_model::Method;
 use std::collections::BTreeSet;
 use std::io;
 use std::io::Write;
@@ -30,18 +30,18 @@ pub(crate) fn write(logs: &Logs, out: &mut dyn Write) -> io::Result<()> {
     let mut extents = Extents::new(logs, &epochs);
     cut(logs, &epochs, &mut extents);
     let accesses = accesses(logs, &extents);
-    let of_cells = accesses.chunk_by(|one, other| one.cell == other.cell);
+    let of_cells = accesses.chunk_by(are_of_one_part);
     let cells: Vec<Cell<'_>> = of_cells
         .filter(|accesses| !is_private(accesses))
         .map(|accesses| Cell {
             accesses,
-            linkage: cell::link(accesses, logs.method == Method::Stride, Belief::Values),
+            linkage: cell::link(accesses, Belief::Values),
             how: How::Search,
         })
         .collect();
     let translator = Translator::new(logs, &extents, &accesses);
-    let synchronisation = translator.translate(&[]).problem.edges;
-    let problem = translator.translate(&cells).problem;
+    let synchronisation = translator.translate([].iter()).problem.edges;
+    let problem = translator.translate(cells.iter()).problem;
     let names = Names(&translator.events);
     writeln!(
         out,

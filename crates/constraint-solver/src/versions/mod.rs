@@ -7,6 +7,7 @@
 mod access;
 mod cell;
 mod formula;
+mod interleaving;
 mod registers;
 
 pub(crate) use access::seen_in_flight;
@@ -30,8 +31,12 @@ use crate::translation::edge;
 use crate::translation::records;
 use access::Access;
 use access::accesses;
+use access::are_of_one_part;
 use cell::Belief;
 use cell::Linkage;
+use interleaving::Lists;
+use interleaving::Thread;
+use interleaving::Touch;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Method;
@@ -70,7 +75,7 @@ impl Cell<'_> {
         let is_told = |access: &Access| access.quiet && !access.exact;
         let is_searched = self.how == How::Search && self.accesses.iter().any(is_told);
         if is_searched {
-            self.linkage = cell::link(self.accesses, self.linkage.counted, Belief::Versions);
+            self.linkage = cell::link(self.accesses, Belief::Versions);
             self.how = How::VersionsAlone;
         }
         is_searched
@@ -85,8 +90,8 @@ fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
     loop {
         let accesses = accesses(logs, extents);
         let mut lost = Vec::new();
-        for accesses in accesses.chunk_by(|one, other| one.cell == other.cell) {
-            let linkage = cell::link(accesses, logs.method == Method::Stride, Belief::Values);
+        for accesses in accesses.chunk_by(are_of_one_part) {
+            let linkage = cell::link(accesses, Belief::Values);
             let unmatched = linkage.unmatched.iter().map(|read| &accesses[*read as usize]);
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
             if logs.method == Method::Stride {
@@ -173,10 +178,10 @@ fn records_at(logs: &Logs, thread: u32, event: u64) -> impl Iterator<Item = &Rec
 fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch) -> Result<Solved, Contradiction> {
     let accesses = accesses(logs, extents);
     let mut cells: Vec<Cell<'_>> = accesses
-        .chunk_by(|one, other| one.cell == other.cell)
+        .chunk_by(are_of_one_part)
         .map(|accesses| {
-            let linkage = cell::link(accesses, logs.method == Method::Stride, Belief::Values);
-            let is_certain = linkage.unmatched.len() == linkage.foreign.len() && !linkage.doubtful;
+            let linkage = cell::link(accesses, Belief::Values);
+            let is_certain = linkage.unmatched.len() == linkage.foreign.len() && linkage.doubtful == 0;
             let how = match linkage.counted || is_certain || is_private(accesses) {
                 true => How::Versions,
                 false => How::Search,
@@ -185,14 +190,22 @@ fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch)
         })
         .collect();
     let translator = Translator::new(logs, extents, &accesses);
+    let mut is_interleaved = cells.iter().any(|cell| cell.how == How::Search);
+    if is_interleaved {
+        translator.interleave(&mut cells);
+    }
     loop {
-        let mut translation = translator.translate(&cells);
+        let mut translation = translator.translate(cells.iter());
         match resolve_watched(&translation.problem, hints, watch) {
             Ok(resolved) => {
-                let counted = count(&cells);
+                let counted = count(&accesses, &cells);
                 translation.events = translator.events;
                 translation.unverifiable = unverifiable(&cells);
                 return Ok((translation, resolved, counted));
+            }
+            Err(_) if !is_interleaved => {
+                is_interleaved = true;
+                translator.interleave(&mut cells);
             }
             Err(circle) => {
                 if !translator.give_up(&circle, &mut cells) {
@@ -217,13 +230,16 @@ fn unverifiable(cells: &[Cell<'_>]) -> Vec<(u32, u32)> {
     cells.iter().flat_map(of_cell).collect()
 }
 
-fn count(cells: &[Cell<'_>]) -> Counted {
+fn count(accesses: &[Access], cells: &[Cell<'_>]) -> Counted {
     let mut counted = Counted::default();
+    for cell in accesses.chunk_by(|one, other| one.cell == other.cell) {
+        let writes = cell.iter().filter(|access| access.writes);
+        counted.version_conflicts += cell::conflicts(writes.map(|write| write.version));
+    }
     for cell in cells {
-        counted.version_conflicts += u64::from(cell.linkage.conflicts);
         counted.reads_unmatched += cell.linkage.unmatched.len() as u64;
         let reads = (cell.accesses.len() - cell.linkage.writes.len()) as u64;
-        match cell.how != How::Search && cell.linkage.conflicts == 0 && cell.linkage.monotonic {
+        match cell.how != How::Search && cell.linkage.orderly {
             true => counted.linked_by_versions += reads,
             false => counted.linked_by_search += reads,
         }
@@ -257,10 +273,12 @@ impl<'a> Translator<'a> {
         }
     }
 
-    fn translate(&self, cells: &[Cell<'_>]) -> Translation {
+    fn translate<'c>(&self, cells: impl Iterator<Item = &'c Cell<'c>>) -> Translation {
         let mut writer = ProblemWriter::new(self.logs, &self.events, self.edges, 0);
         let epochs_missing = records(self.logs, self.extents, &self.epochs, |_, _, _| true, &mut writer);
+        let mut count = 0;
         for cell in cells {
+            count += 1;
             match cell.how {
                 How::Versions | How::VersionsAlone => {
                     cell.linkage.edges(cell.accesses, |before, after| {
@@ -274,7 +292,7 @@ impl<'a> Translator<'a> {
         Translation {
             problem: writer.problem,
             events: Vec::new(),
-            cells: cells.len() as u64,
+            cells: count,
             runs: 0,
             epochs_missing,
             unverifiable: Vec::new(),
@@ -308,9 +326,75 @@ impl<'a> Translator<'a> {
             first.hints = hints;
         }
         for register in &mut registers {
-            register.hints_suffice = cell.linkage.unmatched.is_empty() && !cell.linkage.doubtful;
+            register.hints_suffice = cell.linkage.unmatched.is_empty() && cell.linkage.doubtful == 0;
         }
         writer.problem.registers.append(&mut registers);
+    }
+
+    /// Puts the cells that versions do not order for certain into an order that gives each read its value, all together. If
+    /// none is found, nothing changes.
+    fn interleave(&self, cells: &mut [Cell<'_>]) {
+        let is_open = |cell: &Cell<'_>| !cell.linkage.counted && !is_private(cell.accesses);
+        let certain = self.translate(cells.iter().filter(|cell| !is_open(cell))).problem;
+        let mut after: Vec<Vec<(u32, Node)>> = vec![Vec::new(); self.events.len()];
+        for edge in &certain.edges {
+            after[edge.after.chain as usize].push((edge.after.position, edge.before));
+        }
+        let mut touches: Vec<Vec<(u32, Touch)>> = vec![Vec::new(); self.events.len()];
+        let (mut contents, mut empty) = (Vec::new(), Vec::new());
+        let is_torn = self.logs.threads.iter().any(|log| log.torn);
+        for cell in cells.iter().filter(|cell| is_open(cell)) {
+            let Some(of_cell) = cell.linkage.touches(contents.len() as u32, cell.accesses, is_torn) else {
+                return;
+            };
+            for (index, touch) in of_cell {
+                let Node { chain, position } = self.node(&cell.accesses[index as usize]);
+                touches[chain as usize].push((position, touch));
+            }
+            contents.push(cell.linkage.initial.without(!cell.linkage.initial.known));
+            empty.push(
+                cell.linkage
+                    .initial
+                    .without(!cell.linkage.initial.known | cell.linkage.doubtful),
+            );
+        }
+        let threads = after.into_iter().zip(touches).zip(&self.events);
+        let threads = threads.map(|((after, touches), events)| Thread {
+            after: Lists::new(events.len(), after),
+            touches: Lists::new(events.len(), touches),
+        });
+        let threads: Vec<Thread> = threads.collect();
+        // Of each thread a write can be late, and reads of others with it. How many, nobody knows.
+        let mut found = None;
+        for early in [8, 64, 1024] {
+            let early = early * threads.len() as u32;
+            found = found.or_else(|| interleaving::find(&threads, empty.clone(), early));
+            if empty != contents {
+                found = found.or_else(|| interleaving::find(&threads, contents.clone(), early));
+            }
+        }
+        let Some(order) = found else {
+            return;
+        };
+        let mut places: Vec<Vec<usize>> = self.events.iter().map(|events| vec![0; events.len()]).collect();
+        for (place, node) in order.iter().enumerate() {
+            places[node.chain as usize][node.position as usize] = place;
+        }
+        for cell in cells.iter_mut().filter(|cell| is_open(cell)) {
+            cell.how = How::Versions;
+            cell.linkage.put_into(cell.accesses, |access| {
+                let node = self.node(access);
+                places[node.chain as usize][node.position as usize]
+            });
+        }
+    }
+
+    fn node(&self, access: &Access) -> Node {
+        let events = &self.events[access.thread as usize];
+        Node {
+            chain: access.thread,
+            position: events.partition_point(|event| *event < access.event) as u32,
+        }
     }
 
     /// Leaves the cells with edges on this circle to the search; if it has none, but the search chose some of it, all. If that is

@@ -156,7 +156,7 @@ impl Local {
             if reach == Reach::Both {
                 self.log_part(Kind::Read, part, read, version, true);
             }
-            self.log_part(Kind::Write, part, written, version + 1, false);
+            self.log_part(Kind::Write, part, written, version + 1, true);
         }
         for (part, version) in parts(address, bytes).zip(versions) {
             // SeqCst, as a locked instruction: see above.
