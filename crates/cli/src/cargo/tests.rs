@@ -300,7 +300,7 @@ impl Session {
             for failed in &self.failures {
                 println!("---- {} ----", failed.test);
                 if let Some(run) = failed.run.as_ref().filter(|_| !self.request.is_output_shown) {
-                    show(run);
+                    show(run, &failed.test);
                 }
                 if let Some(run) = &failed.run {
                     tell(&failed.test, run, &failed.recorded, &self.store);
@@ -337,27 +337,28 @@ fn coloured(result: &str) -> String {
 }
 
 /// What the test printed, without the lines of libtest around it.
-fn show(run: &RunDirectory) {
+fn show(run: &RunDirectory, test: &str) {
     let read = |name| {
         fs::read(run.file(name)).map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
-    let out = read("stdout");
-    let before_summary = out.split("\nfailures:\n").next().unwrap_or("");
-    let is_harness = |line: &str| {
-        line.starts_with("running 1 test")
-            || line.starts_with("test result: ")
-            || (line.starts_with("test ") && line.contains(" ... "))
-    };
-    for line in before_summary
-        .lines()
-        .filter(|line| !line.is_empty() && !is_harness(line))
-    {
+    for line in own_output(&read("stdout"), test) {
         println!("{line}");
     }
-    for line in read("stderr").lines() {
-        println!("{line}");
-    }
+    print!("{}", read("stderr"));
     let _ = io::stdout().flush();
+}
+
+fn own_output<'a>(stdout: &'a str, test: &str) -> Vec<&'a str> {
+    let body = stdout.strip_prefix("\nrunning 1 test\n").unwrap_or(stdout);
+    // The name is written first and the result last, on the same line if the test printed nothing.
+    let announced = format!("test {test} ... ");
+    let body = body.strip_prefix(announced.as_str()).unwrap_or(body);
+    let body = body.split("\nfailures:\n").next().unwrap_or("");
+    let mut lines: Vec<&str> = body.lines().collect();
+    while lines.last().is_some_and(|line| line.is_empty() || *line == "FAILED") {
+        lines.pop();
+    }
+    lines
 }
 
 /// Whose run it is, why it failed, and how it comes back.
@@ -388,16 +389,17 @@ fn tell(test: &str, run: &RunDirectory, recorded: &Recorded, store: &Store) {
     ));
 }
 
-/// The first panic in what a program wrote to standard error: where, and why.
+/// The first panic in what a program wrote to standard error: where, and why. What other threads made of it comes later.
 fn panic_message(text: &str) -> Option<String> {
     let mut lines = text.lines();
     let place = loop {
         let line = lines.next()?;
         if let Some(at) = line.find("panicked at ").filter(|_| line.starts_with("thread '")) {
-            break line[at..].trim_end_matches(':').to_owned();
+            let thread = line["thread '".len()..at].split('\'').next().unwrap_or("");
+            break format!("thread '{thread}' {}", line[at..].trim_end_matches(':'));
         }
     };
-    let end = |line: &&str| !line.starts_with("note: ") && !line.starts_with("stack backtrace:");
+    let end = |line: &&str| !line.is_empty() && !line.starts_with("note: ") && !line.starts_with("stack backtrace:");
     let message: Vec<&str> = lines.take_while(end).take(6).collect();
     match message.is_empty() {
         true => Some(place),
@@ -420,12 +422,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_test_printed_is_told_from_the_harness() {
+        let stdout = "\nrunning 1 test\ntest a::b ... going on\n\nand on\nFAILED\n\nfailures:\n\nfailures:\n    a::b\n";
+        assert_eq!(own_output(stdout, "a::b"), ["going on", "", "and on"]);
+        assert!(own_output("\nrunning 1 test\ntest a::b ... FAILED\n\nfailures:\n", "a::b").is_empty());
+    }
+
+    #[test]
     fn the_panic_is_found() {
         let text =
             "warming up\nthread 'tests::a' (4711) panicked at src/lib.rs:7:5:\nassertion failed: x\nnote: run with\n";
         assert_eq!(
             panic_message(text).unwrap(),
-            "panicked at src/lib.rs:7:5: assertion failed: x"
+            "thread 'tests::a' panicked at src/lib.rs:7:5: assertion failed: x"
         );
         assert!(panic_message("all is well").is_none());
     }
