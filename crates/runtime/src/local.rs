@@ -102,6 +102,8 @@ pub struct Local {
     /// Signals whose handlers have not run yet.
     pub pending: Pending,
     pub signal_stack: SignalStack,
+    /// What is freed now is not used again.
+    pub frees_nothing: bool,
     /// What system calls brought in.
     pub recorded_inputs: InputReader,
     pub log: LogWriter,
@@ -187,6 +189,7 @@ impl Local {
                 pending: Pending::new(),
                 signal_stack: SignalStack::new(),
                 calls_pass: false,
+                frees_nothing: false,
                 waits_cancellably: false,
                 is_cancelled: false,
                 recorded_tid: 0,

@@ -125,6 +125,7 @@ real_functions! {
     pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
     pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int;
     pthread_timedjoin_np(thread: pthread_t, result: *mut *mut c_void, until: *const timespec) -> c_int;
+    pthread_detach(thread: pthread_t) -> c_int;
     pthread_cancel(thread: pthread_t) -> c_int;
     pthread_kill(thread: pthread_t, signal: c_int) -> c_int;
     pthread_testcancel();

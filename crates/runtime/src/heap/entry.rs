@@ -107,7 +107,9 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
         return unsafe { real::free(block) };
     }
     // A thread nobody observes any more (it ended, or the process is a fork's child) leaks: its lists are gone.
-    if let Some(local) = Local::current() {
+    if let Some(local) = Local::current()
+        && !local.frees_nothing
+    {
         let block = zone::whole_block(block as u64);
         if zone::is_freed(block) {
             end_by_double_free();

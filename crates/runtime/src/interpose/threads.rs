@@ -205,7 +205,8 @@ unsafe fn copy_attributes(to: &mut pthread_attr_t, from: *const pthread_attr_t) 
         libc::pthread_attr_setstacksize(to, bytes);
         let mut cpus: libc::cpu_set_t = core::mem::zeroed();
         if libc::pthread_attr_getaffinity_np(from, size_of::<libc::cpu_set_t>(), &mut cpus) == 0
-            && libc::CPU_COUNT(&cpus) > 0
+            // Without a wish of the program's, libc answers with every processor there could be.
+            && (1..libc::CPU_SETSIZE).contains(&libc::CPU_COUNT(&cpus))
         {
             libc::pthread_attr_setaffinity_np(to, size_of::<libc::cpu_set_t>(), &cpus);
         }
@@ -409,6 +410,24 @@ pub unsafe extern "C-unwind" fn join_forever(thread: pthread_t, result: *mut *mu
     } else {
         join(thread, real, real)
     }
+}
+
+/// Whether the thread has ended already is not recorded, and need not be: it only decides who frees what libc had for it, the
+/// caller here or the thread itself. Its memory is not used again in either case.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_detach(thread: pthread_t) -> c_int {
+    if let Some(local) = Local::current() {
+        local.frees_nothing = true;
+    }
+    // SAFETY: the program's own call.
+    let result = unsafe { real::pthread_detach(thread) };
+    if let Some(local) = Local::current() {
+        local.frees_nothing = false;
+    }
+    result
 }
 
 /// # Safety
