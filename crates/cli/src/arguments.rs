@@ -43,6 +43,12 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Build, run or test a Rust package; the same as `cargo refrain`, which has its own --help
+    #[command(disable_help_flag = true)]
+    Cargo {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     Record(RecordArguments),
     Replay(ReplayArguments),
     Explain(ExplainArguments),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod cargo;
 mod compiler;
 mod debug;
 mod dump;
@@ -62,8 +63,13 @@ fn main() -> ExitCode {
     if let Some(status) = compiler::run_if_asked(env::args_os()) {
         return ExitCode::from(status);
     }
+    if let Some(ended) = cargo::run_if_asked(env::args_os()) {
+        return conclude(ended);
+    }
     let ended = match Arguments::parse().command {
-        Command::Cc { .. } | Command::Cxx { .. } => unreachable!("compiler commands were handled before parsing"),
+        Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
+            unreachable!("commands with arguments of others were handled before parsing")
+        }
         Command::Record(arguments) => record::record(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
@@ -77,6 +83,10 @@ fn main() -> ExitCode {
         Command::Rm(arguments) => runs::remove(&arguments),
         Command::GdbEnter { session, .. } => Err(replayer::enter(&session).into()),
     };
+    conclude(ended)
+}
+
+fn conclude(ended: Ended) -> ExitCode {
     match ended {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

@@ -31,7 +31,8 @@ use std::time::Instant;
 /// Methods of the design that other versions of refrain have or will have.
 const OTHER_METHODS: [&str; 3] = ["inputs", "coop", "det"];
 
-pub fn record(arguments: RecordArguments) -> Ended {
+/// What the command line asks for.
+pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
     let scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
     let method = method(&arguments.method, scope)?;
     if method != Method::Light && !arguments.without.is_empty() {
@@ -43,7 +44,7 @@ pub fn record(arguments: RecordArguments) -> Ended {
         Part::O1 => Without::O1,
         Part::O2 => Without::O2,
     };
-    let campaign = Campaign {
+    Ok(Campaign {
         recording: Recording {
             command: arguments.command,
             scope,
@@ -75,7 +76,13 @@ pub fn record(arguments: RecordArguments) -> Ended {
             KeepWhen::Always => Keep::Always,
             KeepWhen::OnFailure => Keep::OnFailure,
         },
-    };
+        name: None,
+        is_quiet: false,
+    })
+}
+
+pub fn record(arguments: RecordArguments) -> Ended {
+    let campaign = campaign(arguments)?;
     let store = Store::from_environment()?;
     let mut meter = Meter::new();
     let recorded = campaign.run(&store, |progress| meter.show(progress))?;
@@ -233,14 +240,14 @@ pub fn spelling(run: &RunDirectory, store: &Store) -> String {
 }
 
 /// The progress of `--until-failure`: one line that changes on a terminal, now and then a line in a log.
-struct Meter {
+pub struct Meter {
     is_terminal: bool,
     last: Instant,
     is_line_open: bool,
 }
 
 impl Meter {
-    fn new() -> Meter {
+    pub fn new() -> Meter {
         Meter {
             is_terminal: io::stderr().is_terminal(),
             last: Instant::now(),
@@ -248,7 +255,7 @@ impl Meter {
         }
     }
 
-    fn show(&mut self, progress: Progress) {
+    pub fn show(&mut self, progress: Progress) {
         let every = if self.is_terminal {
             Duration::from_millis(200)
         } else {
@@ -275,7 +282,7 @@ impl Meter {
         }
     }
 
-    fn end(&mut self) {
+    pub fn end(&mut self) {
         if self.is_line_open {
             let _ = io::stderr().lock().write_all(b"\n");
         }

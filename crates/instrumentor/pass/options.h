@@ -14,7 +14,14 @@ inline bool option(const char *Name, bool DefaultOn) {
   return std::strcmp(Value, "0") != 0;
 }
 
+// What the code is to be recorded for: everything, or no more than synchronisation, which leaves plain accesses alone.
+inline bool observesPlainAccesses() {
+  const char *Scope = std::getenv("REFRAIN_BUILD_SCOPE");
+  return !Scope || std::strcmp(Scope, "sync") != 0;
+}
+
 struct Options {
+  bool Memory = observesPlainAccesses();
   bool Groups = option("REFRAIN_GROUPS", true);        // several accesses under one check
   bool Loops = option("REFRAIN_LOOPS", true);          // whole loops under one check
   bool Lockset = option("REFRAIN_O2", true);           // Light, lemma 4.2: leave consistently locked globals alone

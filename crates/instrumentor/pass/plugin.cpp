@@ -30,7 +30,7 @@ public:
   Instrumentor(Module &M, FunctionAnalysisManager &FAM) : M(M), FAM(FAM), Elements(M), Keep(M), R(M), Sites(M, Elements) {}
 
   void run() {
-    if (Options.Lockset)
+    if (Options.Memory && Options.Lockset)
       Keep.ConsistentlyLocked = consistentlyLocked(M);
     if (Options.Stats)
       for (const GlobalVariable &G : M.globals())
@@ -69,7 +69,7 @@ private:
 
   void function(Function &F) {
     Keep.enter(F);
-    if (observesMemory(F)) {
+    if (Options.Memory && observesMemory(F)) {
       if (canClone(F)) {
         Function *Clone = cloneForObservation(F);
         Keep.enter(*Clone);

@@ -1,6 +1,7 @@
 #include "sites.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
@@ -17,9 +18,19 @@ void put(std::string &Out, uint64_t Value, unsigned Bytes) {
     Out.push_back(static_cast<char>(Value >> (8 * I)));
 }
 
+bool isRust(const Module &M) {
+  return any_of(M.debug_compile_units(), [](const DICompileUnit *Unit) {
+    return Unit->getSourceLanguage().getUnversionedName() == dwarf::DW_LANG_Rust;
+  });
+}
+
+// Rust copies what is inside an enum whether it is there or not, so a load may see bytes that nobody has set, unless the
+// compiler says otherwise. What such bytes hold does not come back, and does not matter.
+bool mayBeUndefined(const Instruction &I) { return isa<LoadInst>(I) && !I.hasMetadata(LLVMContext::MD_noundef); }
+
 } // namespace
 
-SiteTable::SiteTable(Module &M, Names &Elements) : M(M), Elements(Elements) {
+SiteTable::SiteTable(Module &M, Names &Elements) : M(M), IsRust(isRust(M)), Elements(Elements) {
   // Records are referred to before the table's size is known.
   Placeholder = new GlobalVariable(M, Type::getInt8Ty(M.getContext()), true, GlobalValue::ExternalLinkage, nullptr,
                                    "refrain.sites.placeholder");
@@ -81,7 +92,8 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
   }
   uint32_t Size = Bytes ? Log2_64_Ceil(Bytes) : 0;
   Key K = {Line, std::min<uint32_t>(Column, 0xffff) | static_cast<uint32_t>(Kind) << 16 | Size << 24,
-           string(path(Scope)), string(Name), element(I, Kind)};
+           string(path(Scope)), string(Name), element(I, Kind),
+           IsRust && mayBeUndefined(I) ? abi::SiteMayBeUndefined : 0};
   auto [It, New] = Index.try_emplace(K, Records.size());
   if (New)
     Records.push_back(K);

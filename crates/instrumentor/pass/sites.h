@@ -24,7 +24,7 @@ public:
   void emit();
 
 private:
-  using Key = std::array<uint32_t, 5>; // the words of a record that are not zero
+  using Key = std::array<uint32_t, 6>; // the words of a record that are not zero
 
   uint32_t element(const llvm::Instruction &I, abi::SiteKind Kind);
 
@@ -33,6 +33,7 @@ private:
   void emitRegistration();
 
   llvm::Module &M;
+  bool IsRust;
   llvm::GlobalVariable *Placeholder;
   std::vector<Key> Records;
   std::map<Key, uint32_t> Index;

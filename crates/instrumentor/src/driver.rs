@@ -13,6 +13,7 @@ mod arguments;
 
 use arguments::Goal;
 use arguments::Request;
+pub(crate) use arguments::split as split_words;
 use std::env;
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -158,7 +159,7 @@ fn compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>
 }
 
 /// The runtime comes first, so that its functions are found before those of libc and libpthread.
-fn link_options(tools: &Toolchain) -> Result<Vec<OsString>, String> {
+pub(crate) fn link_options(tools: &Toolchain) -> Result<Vec<OsString>, String> {
     let library = tools.runtime_directory.join(runtime_abi::RUNTIME_LIBRARY);
     require(&library, "the runtime")?;
     let with = |prefix: &str| {

@@ -13,8 +13,12 @@
 #![forbid(unsafe_code)]
 
 pub mod driver;
+pub mod rust;
 pub mod sites;
 pub mod spes;
+
+/// The LLVM that the pass is made for.
+pub const LLVM_MAJOR: u32 = 22;
 
 /// File name of the pass, found beside the `refrain` executable.
 pub const PASS_LIBRARY: &str = "librefrain_pass.so";

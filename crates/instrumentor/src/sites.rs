@@ -9,7 +9,7 @@
 //! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u32 elements  u32 reserved
 //!          site × sites   element × elements   strings, NUL-terminated   zeros up to a multiple of 16
 //! site:    u32 line  u16 column  u8 kind  u8 log2 of the size  u32 file  u32 function   (offsets in the strings)
-//!          u32 element  12 reserved bytes
+//!          u32 element  u32 flags (1: may read bytes that nobody has set)  8 reserved bytes
 //! element: u32 id  u32 kind  u32 name  u32 file  u32 line                               (offsets in the strings)
 //! ```
 //!

@@ -10,6 +10,7 @@ use run_store::Outcome;
 use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::Store;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -42,6 +43,16 @@ pub struct Campaign {
     pub chaos_seed: Option<u64>,
     pub attempts: Attempts,
     pub keep: Keep,
+    /// What the run is called in the store; otherwise it has the name of the program.
+    pub name: Option<OsString>,
+    /// Nothing the program prints is shown, not even what the failing attempt printed.
+    pub is_quiet: bool,
+}
+
+/// What all campaigns with one executable have in common, and need to find out once.
+pub struct Prepared {
+    meta: RunMeta,
+    sites: Arc<CallSites>,
 }
 
 /// Reported after every attempt that did not fail.
@@ -79,13 +90,33 @@ impl Recorded {
 
 impl Campaign {
     pub fn run(&self, store: &Store, mut progress: impl FnMut(Progress)) -> Result<Recorded> {
-        let mut meta = self.recording.describe()?;
+        let mut prepared = None;
+        self.run_prepared(&mut prepared, store, &mut progress)
+    }
+
+    /// The same for one of several campaigns that run the same executable with different arguments.
+    pub fn run_prepared(
+        &self,
+        prepared: &mut Option<Prepared>,
+        store: &Store,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Recorded> {
+        let ready = match prepared {
+            Some(ready) => ready,
+            None => {
+                let meta = self.recording.describe()?;
+                let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str())));
+                prepared.insert(Prepared { meta, sites })
+            }
+        };
+        let mut meta = ready.meta.clone();
+        meta.argv = self.recording.command.iter().cloned().map(Into::into).collect();
+        let sites = Arc::clone(&ready.sites);
         let run = match &self.output {
             Some(path) => Store::create_at(path)?,
-            None => store.create(&self.recording.command[0])?,
+            None => store.create(self.name.as_deref().unwrap_or(&self.recording.command[0]))?,
         };
         sys::catch_signals();
-        let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str())));
         match self.repeat(&run, &mut meta, &sites, &mut progress) {
             Ok(recorded) => self.conclude(store, run, recorded, meta, &sites),
             Err(error) => {
@@ -106,7 +137,7 @@ impl Campaign {
     ) -> Result<Repeated> {
         let started = Instant::now();
         let mut attempts = 0;
-        let show = if self.attempts == Attempts::Once {
+        let show = if self.attempts == Attempts::Once && !self.is_quiet {
             Show::Output
         } else {
             Show::Nothing
@@ -134,7 +165,9 @@ impl Campaign {
                 return done(false, Some(signal));
             }
             if failed {
-                show_output(run)?;
+                if !self.is_quiet {
+                    show_output(run)?;
+                }
                 return done(true, None);
             }
             progress(Progress { attempts, elapsed });

@@ -40,6 +40,7 @@ pub use call_names::call_name;
 pub use campaign::Attempts;
 pub use campaign::Campaign;
 pub use campaign::Keep;
+pub use campaign::Prepared;
 pub use campaign::Progress;
 pub use campaign::Recorded;
 pub use constraint_solver::Hints;

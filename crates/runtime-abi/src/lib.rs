@@ -31,6 +31,10 @@ pub const SITE_SECTION: &str = "refrain_sites";
 /// In a record of the site table: what kind of site it is, and the shared program element that is accessed there.
 pub const SITE_KIND_OFFSET: usize = 6;
 pub const SITE_ELEMENT_OFFSET: usize = 16;
+/// Where in a site record its flags are.
+pub const SITE_FLAGS_OFFSET: usize = SITE_ELEMENT_OFFSET + 4;
+/// Of the flags: what is read there may be bytes that nobody has set.
+pub const SITE_MAY_BE_UNDEFINED: u32 = 1;
 pub const SITE_KIND_ALLOCATION: u8 = 7;
 /// File name of the runtime that instrumented programs link to.
 pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";

@@ -9,6 +9,7 @@ use crate::access::vectors::Held;
 use crate::calls::InputReader;
 use crate::calls::InputWriter;
 use crate::calls::Pending;
+use crate::calls::SignalStack;
 use crate::chaos::Chaos;
 use crate::control;
 use crate::control::Mode;
@@ -100,6 +101,9 @@ pub struct Local {
     pub inputs: InputWriter,
     /// Signals whose handlers have not run yet.
     pub pending: Pending,
+    pub signal_stack: SignalStack,
+    /// What is freed now is not used again.
+    pub frees_nothing: bool,
     /// What system calls brought in.
     pub recorded_inputs: InputReader,
     pub log: LogWriter,
@@ -183,7 +187,9 @@ impl Local {
                 inputs: InputWriter::new(index),
                 recorded_inputs: InputReader::new(),
                 pending: Pending::new(),
+                signal_stack: SignalStack::new(),
                 calls_pass: false,
+                frees_nothing: false,
                 waits_cancellably: false,
                 is_cancelled: false,
                 recorded_tid: 0,

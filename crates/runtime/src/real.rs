@@ -121,9 +121,11 @@ real_functions! {
     sched_getcpu() -> c_int;
     getcpu(cpu: *mut c_uint, node: *mut c_uint) -> c_int;
     pthread_create(thread: *mut pthread_t, attributes: *const pthread_attr_t, start: StartRoutine, argument: *mut c_void) -> c_int;
+    pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t) -> c_int;
     pthread_join(thread: pthread_t, result: *mut *mut c_void) -> c_int;
     pthread_tryjoin_np(thread: pthread_t, result: *mut *mut c_void) -> c_int;
     pthread_timedjoin_np(thread: pthread_t, result: *mut *mut c_void, until: *const timespec) -> c_int;
+    pthread_detach(thread: pthread_t) -> c_int;
     pthread_cancel(thread: pthread_t) -> c_int;
     pthread_kill(thread: pthread_t, signal: c_int) -> c_int;
     pthread_testcancel();

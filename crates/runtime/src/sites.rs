@@ -51,6 +51,21 @@ pub unsafe fn element(site: *const u8) -> u32 {
     unsafe { site.add(runtime_abi::SITE_ELEMENT_OFFSET).cast::<u32>().read() }
 }
 
+/// May what is read at the site with this address be bytes that nobody has set?
+pub fn may_be_undefined(address: u64) -> bool {
+    if address == 0 {
+        return false;
+    }
+    // SAFETY: within the site table of an object; sites are only stored by its own code.
+    let flags = unsafe {
+        (address as *const u8)
+            .add(runtime_abi::SITE_FLAGS_OFFSET)
+            .cast::<u32>()
+            .read()
+    };
+    flags & runtime_abi::SITE_MAY_BE_UNDEFINED != 0
+}
+
 /// The element of what is allocated at the site with this address, if it is one where something is allocated.
 pub fn allocation_element(address: u64) -> Option<u32> {
     if number(address) == SiteId(0) {

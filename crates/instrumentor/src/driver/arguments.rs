@@ -259,7 +259,7 @@ fn expand(words: impl Iterator<Item = String>, out: &mut Vec<String>, depth: usi
 }
 
 /// GNU rules: white space separates, quotes and backslashes protect.
-fn split(text: &str) -> Vec<String> {
+pub fn split(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

@@ -208,7 +208,9 @@ impl Local {
         } else {
             None
         };
-        if let Some(found) = found.filter(|found| *found != gate.value) {
+        if let Some(found) = found.filter(|found| *found != gate.value)
+            && !crate::sites::may_be_undefined(self.slot.site.load(Relaxed))
+        {
             self.diverge(divergence::VALUE, PLAIN, 0, gate.value as u64, found as u64);
         }
     }

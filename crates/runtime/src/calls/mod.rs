@@ -17,6 +17,7 @@ pub use inputs::InputReader;
 pub use inputs::InputWriter;
 pub use objects::is_installed;
 pub use signals::Pending;
+pub use signals::SignalStack;
 
 use crate::access::Reach;
 use crate::control;
@@ -214,6 +215,8 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
         Treatment::Exec => local.record_exec(number, || real(arguments)),
         // SAFETY: the caller's promise.
         Treatment::SignalAction => unsafe { signals::set_action(*arguments) },
+        // SAFETY: the caller's promise.
+        Treatment::SignalStack => unsafe { signals::set_stack(local, *arguments) },
         Treatment::Refused => -libc::ENOSYS as isize,
         Treatment::Logged | Treatment::Unknown => {
             if treatment == Treatment::Unknown {

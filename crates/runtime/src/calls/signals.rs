@@ -149,6 +149,85 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
     0
 }
 
+/// What a handler and the recorder below it need; those of programs are often as small as the kernel allows.
+const STACK_BYTES: u64 = 1 << 18;
+const GUARD_BYTES: u64 = 4096;
+
+/// The stack that the program wants its handlers to run on, and the larger one that they run on instead.
+pub struct SignalStack {
+    asked: libc::stack_t,
+    /// The lowest address of ours; 0 if there is none yet.
+    ours: u64,
+}
+
+impl SignalStack {
+    pub const fn new() -> SignalStack {
+        SignalStack {
+            asked: libc::stack_t {
+                ss_sp: core::ptr::null_mut(),
+                ss_flags: libc::SS_DISABLE,
+                ss_size: 0,
+            },
+            ours: 0,
+        }
+    }
+}
+
+/// The program's sigaltstack.
+///
+/// # Safety
+/// As for the system call.
+pub unsafe fn set_stack(local: &mut Local, arguments: [usize; 6]) -> isize {
+    let [new, old, ..] = arguments;
+    let before = local.signal_stack.asked;
+    // SAFETY: the caller's promise.
+    let asked = (new != 0).then(|| unsafe { *(new as *const libc::stack_t) });
+    let mut given = asked;
+    if let Some(stack) = given.as_mut().filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0)
+        && !control::inputs_only()
+        && (libc::MINSIGSTKSZ..STACK_BYTES as usize).contains(&stack.ss_size)
+    {
+        if local.signal_stack.ours == 0 {
+            // In the arena, where everything has a shadow, and at an address that comes back.
+            let block = local.allocate(STACK_BYTES + 2 * GUARD_BYTES);
+            if block != 0 {
+                let start = block.next_multiple_of(GUARD_BYTES);
+                sys::forbid(start, GUARD_BYTES as usize);
+                local.signal_stack.ours = start + GUARD_BYTES;
+            }
+        }
+        if local.signal_stack.ours != 0 {
+            stack.ss_sp = local.signal_stack.ours as *mut c_void;
+            stack.ss_size = STACK_BYTES as usize;
+        }
+    }
+    let place = |stack: &Option<libc::stack_t>| stack.as_ref().map_or(0, |stack| &raw const *stack as usize);
+    let mut now = before;
+    // SAFETY: two stacks of ours, or none.
+    let result = unsafe {
+        sys::syscall(
+            libc::SYS_sigaltstack,
+            [place(&given), &raw mut now as usize, 0, 0, 0, 0],
+        )
+    };
+    if result < 0 {
+        return result;
+    }
+    if let Some(asked) = asked {
+        local.signal_stack.asked = asked;
+    }
+    if old != 0 {
+        let answer = libc::stack_t {
+            // Whether a handler runs on it now, only the kernel knows.
+            ss_flags: before.ss_flags & libc::SS_DISABLE | now.ss_flags & libc::SS_ONSTACK,
+            ..before
+        };
+        // SAFETY: the caller's promise.
+        unsafe { *(old as *mut libc::stack_t) = answer };
+    }
+    0
+}
+
 /// libc makes a thread do something that is not the program's doing: at once, since somebody waits for it.
 extern "C" fn on_change_of_ids(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     calls::unrecorded(|| call(WISHES[signal as usize].get(), signal, info, context));

@@ -17,6 +17,8 @@ pub enum Treatment {
     Exec,
     /// Says what is to happen on a signal: `signals.rs`.
     SignalAction,
+    /// Says where handlers run: `signals.rs`.
+    SignalStack,
     /// Done in recording; in replay, the log answers.
     Logged,
     /// Logged, though we do not know what it writes.
@@ -344,7 +346,6 @@ const fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
         | libc::SYS_rt_sigprocmask
         | libc::SYS_rt_sigpending
         | libc::SYS_rt_sigreturn
-        | libc::SYS_sigaltstack
         | libc::SYS_arch_prctl
         | libc::SYS_prctl
         | libc::SYS_set_tid_address
@@ -360,6 +361,7 @@ const fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
         libc::SYS_sched_yield => Treatment::Yield,
         libc::SYS_exit_group => Treatment::End,
         libc::SYS_rt_sigaction => Treatment::SignalAction,
+        libc::SYS_sigaltstack => Treatment::SignalStack,
         // Anonymous memory; a mapped file is an input.
         libc::SYS_mmap if arguments[3] as i32 & libc::MAP_ANONYMOUS != 0 => Treatment::Real,
         libc::SYS_mmap => Treatment::Logged,

@@ -107,10 +107,26 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
         return unsafe { real::free(block) };
     }
     // A thread nobody observes any more (it ended, or the process is a fork's child) leaks: its lists are gone.
-    if let Some(local) = Local::current() {
+    if let Some(local) = Local::current()
+        && !local.frees_nothing
+    {
         let block = zone::whole_block(block as u64);
+        if zone::is_freed(block) {
+            end_by_double_free();
+        }
         local.trace_block(what::FREE, block, class::bytes(zone::class_of(block)));
         local.release(block);
+    }
+}
+
+/// As libc does when it notices. It is the program's failure, so it happens in its name: recorded, and replayed.
+#[cold]
+fn end_by_double_free() -> ! {
+    const MESSAGE: &[u8] = b"free(): double free detected\n";
+    // SAFETY: the message is there; nothing comes after the second call.
+    unsafe {
+        libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len());
+        libc::abort()
     }
 }
 

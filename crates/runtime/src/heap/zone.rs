@@ -104,11 +104,13 @@ impl ThreadHeap {
         }
         self.lists[class as usize] = next_of(block);
         self.blocks[class as usize] -= 1;
+        write(block - 8, class as u64 | MARK);
         Some(block)
     }
 
     fn push(&mut self, class: u32, block: u64) {
         set_next(block, self.lists[class as usize]);
+        write(block - 8, class as u64 | MARK | FREED);
         self.lists[class as usize] = block;
         self.blocks[class as usize] += 1;
     }
@@ -237,10 +239,18 @@ fn finish(start: u64, class: u32) -> u64 {
 /// In the word before every block, so that a pointer that is not ours is noticed.
 const MARK: u64 = 0x5e7a_1200_0000_0000;
 
+/// There as long as the block is on a list.
+const FREED: u64 = 1 << 16;
+
+/// Was the block freed, and not given out again?
+pub fn is_freed(block: u64) -> bool {
+    read(block - 8) & FREED != 0
+}
+
 /// The size class of a block of ours.
 pub fn class_of(block: u64) -> u32 {
     let word = read(block - 8);
-    if word & !0xffff != MARK || (word & 0xffff) as usize >= class::CLASSES {
+    if word & !(0xffff | FREED) != MARK || (word & 0xffff) as usize >= class::CLASSES {
         crate::ending::die(
             b"free or realloc of something malloc did not return (or its header was overwritten)",
             0,

@@ -44,6 +44,8 @@ use runtime_abi::truncated;
 
 /// pthread_t of each thread by index, to find the index of a thread that is joined.
 static HANDLES: [AtomicU64; runtime_abi::THREADS_MAX] = [const { AtomicU64::new(0) }; runtime_abi::THREADS_MAX];
+/// The bytes of the guard below a stack that we gave a thread. libc knows of none: to it the stack is the program's.
+static GUARDS: [AtomicU32; runtime_abi::THREADS_MAX] = [const { AtomicU32::new(0) }; runtime_abi::THREADS_MAX];
 /// The key whose destructor tells that a thread ends; 0: not created.
 static EXIT_KEY: AtomicU32 = AtomicU32::new(0);
 
@@ -203,7 +205,8 @@ unsafe fn copy_attributes(to: &mut pthread_attr_t, from: *const pthread_attr_t) 
         libc::pthread_attr_setstacksize(to, bytes);
         let mut cpus: libc::cpu_set_t = core::mem::zeroed();
         if libc::pthread_attr_getaffinity_np(from, size_of::<libc::cpu_set_t>(), &mut cpus) == 0
-            && libc::CPU_COUNT(&cpus) > 0
+            // Without a wish of the program's, libc answers with every processor there could be.
+            && (1..libc::CPU_SETSIZE).contains(&libc::CPU_COUNT(&cpus))
         {
             libc::pthread_attr_setaffinity_np(to, size_of::<libc::cpu_set_t>(), &cpus);
         }
@@ -230,8 +233,35 @@ unsafe fn give_stack(creator: &mut Local, index: u32, attributes: &mut pthread_a
         libc::pthread_attr_getguardsize(attributes, &mut guard);
         if let Some((start, bytes)) = heap::new_stack(creator, index, bytes as u64, guard as u64) {
             libc::pthread_attr_setstack(attributes, start as *mut c_void, bytes as usize);
+            // Relaxed: the thread that it is about is created afterwards.
+            GUARDS[index as usize].store(guard as u32, Relaxed);
         }
     }
+}
+
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t) -> c_int {
+    // SAFETY: the program's own call.
+    let result = unsafe { real::pthread_getattr_np(thread, attributes) };
+    if result != 0 || control::mode() == Mode::Off {
+        return result;
+    }
+    // SAFETY: always valid to ask. A thread's own handle may not be known to others yet.
+    let is_self = unsafe { libc::pthread_equal(thread, libc::pthread_self()) } != 0;
+    let index = match Local::current() {
+        Some(local) if is_self => Some(local.index),
+        _ => index_of(thread),
+    };
+    if let Some(guard) = index
+        .map(|index| GUARDS[index as usize].load(Relaxed))
+        .filter(|guard| *guard > 0)
+    {
+        // SAFETY: libc has just initialised it.
+        unsafe { libc::pthread_attr_setguardsize(attributes, guard as usize) };
+    }
+    result
 }
 
 /// The first function of every created thread.
@@ -380,6 +410,24 @@ pub unsafe extern "C-unwind" fn join_forever(thread: pthread_t, result: *mut *mu
     } else {
         join(thread, real, real)
     }
+}
+
+/// Whether the thread has ended already is not recorded, and need not be: it only decides who frees what libc had for it, the
+/// caller here or the thread itself. Its memory is not used again in either case.
+///
+/// # Safety
+/// As for libc's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_detach(thread: pthread_t) -> c_int {
+    if let Some(local) = Local::current() {
+        local.frees_nothing = true;
+    }
+    // SAFETY: the program's own call.
+    let result = unsafe { real::pthread_detach(thread) };
+    if let Some(local) = Local::current() {
+        local.frees_nothing = false;
+    }
+    result
 }
 
 /// # Safety

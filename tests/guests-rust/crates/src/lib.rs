@@ -1,0 +1,1 @@
+//! Crates that people build on, used the way people use them; see `tests`.
