@@ -30,8 +30,8 @@ mod tests {
     use rayon::prelude::*;
 
     const THREADS: usize = 3;
-    const SHOPS: usize = 8;
-    const SALES: usize = 20;
+    const SHOPS: usize = 16;
+    const SALES: usize = 500;
 
     /// Hangs when the bug shows.
     #[test]

@@ -71,7 +71,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::thread;
 
-    const VALUES: usize = 20;
+    const VALUES: usize = 8;
 
     /// Counts its own drops, in memory that outlives it.
     struct Counted<'a> {
@@ -94,8 +94,10 @@ mod tests {
             for owned in [ours, theirs] {
                 let line = &line;
                 scope.spawn(move || {
-                    line.wait();
-                    owned.into_iter().for_each(drop);
+                    for value in owned {
+                        line.wait();
+                        drop(value);
+                    }
                 });
             }
         });

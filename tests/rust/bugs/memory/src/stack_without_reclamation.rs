@@ -2,7 +2,7 @@
 //!
 //! `pop` reads `next` of a node that another thread may just have popped and freed; and when the allocator hands the
 //! same address out again, the comparison succeeds with a `next` of long ago (ABA). At fault is `pop`: nodes need hazard
-//! pointers, epochs, or another way to know that nobody reads them. What shows is an item that came twice or never, a
+//! pointers, epochs, or another way to know that nobody reads them. What shows is a job that came twice or never, a
 //! segmentation fault, or an abort by the allocator.
 //!
 //! The `next` of a freed node is plain memory: a replay needs the scope `memory`.
@@ -11,18 +11,25 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering;
 
-#[derive(Default)]
-pub struct Stack {
-    head: AtomicPtr<Node>,
+pub struct Stack<T> {
+    head: AtomicPtr<Node<T>>,
 }
 
-struct Node {
-    next: *mut Node,
-    item: u32,
+struct Node<T> {
+    next: *mut Node<T>,
+    item: T,
 }
 
-impl Stack {
-    pub fn push(&self, item: u32) {
+impl<T> Default for Stack<T> {
+    fn default() -> Self {
+        Stack {
+            head: AtomicPtr::default(),
+        }
+    }
+}
+
+impl<T> Stack<T> {
+    pub fn push(&self, item: T) {
         let node = Box::into_raw(Box::new(Node {
             next: ptr::null_mut(),
             item,
@@ -41,7 +48,7 @@ impl Stack {
         }
     }
 
-    pub fn pop(&self) -> Option<u32> {
+    pub fn pop(&self) -> Option<T> {
         let mut head = self.head.load(Ordering::Acquire);
         while !head.is_null() {
             // SAFETY: wrong. Another thread may have popped and freed this node since we loaded `head`.
@@ -65,31 +72,34 @@ mod tests {
     use starting_line::StartingLine;
     use std::thread;
 
-    const ITEMS: u32 = 4;
-    const MOVES: usize = 50;
+    const JOBS: u32 = 5;
+    const MOVES: usize = 500;
 
     #[test]
     fn stack_without_reclamation() {
-        let stack = Stack::default();
-        (0..ITEMS).for_each(|item| stack.push(item));
+        let stack: Stack<Box<u32>> = Stack::default();
+        (0..JOBS).for_each(|job| stack.push(Box::new(job)));
         let line = StartingLine::new(2);
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     line.wait();
-                    for _ in 0..MOVES {
-                        let (first, second) = (stack.pop(), stack.pop());
-                        [first, second].into_iter().flatten().for_each(|item| stack.push(item));
+                    for round in 0..MOVES {
+                        let jobs: Vec<Box<u32>> = (0..=round % 4).filter_map(|_| stack.pop()).collect();
+                        for job in jobs {
+                            // A job that is not done becomes a new one.
+                            stack.push(Box::new(*job));
+                        }
                     }
                 });
             }
         });
         // One more than there should be, so that a stack in a ring does not hold us for ever.
-        let mut items: Vec<u32> = std::iter::from_fn(|| stack.pop()).take(ITEMS as usize + 1).collect();
-        items.sort();
+        let mut jobs: Vec<u32> = (0..=JOBS).filter_map(|_| stack.pop()).map(|job| *job).collect();
+        jobs.sort();
         assert_eq!(
-            items,
-            (0..ITEMS).collect::<Vec<u32>>(),
+            jobs,
+            (0..JOBS).collect::<Vec<u32>>(),
             "the stack does not hold what was put in"
         );
     }

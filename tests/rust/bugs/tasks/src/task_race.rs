@@ -46,7 +46,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     const BUDGET: u64 = 1000;
-    const SPENDS_EACH: u64 = 5;
+    const SPENDS_EACH: u64 = 30;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn task_race() {

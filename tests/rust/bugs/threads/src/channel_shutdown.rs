@@ -1,28 +1,36 @@
 //! A log writer with one channel for lines and another for "that is all".
 //!
-//! Finding no line, the writer asks whether it may go. A last line sent between the two questions, followed by the
-//! "that is all", stays in the channel for ever. At fault is `run`: told to stop, it has to drain the lines once more
-//! (or the lines have to end by dropping their sender).
+//! Finding no line, the writer flushes what it has and asks whether it may go. A last line sent between the two
+//! questions, followed by the "that is all", stays in the channel for ever. At fault is `run`: told to stop, it has to
+//! drain the lines once more (or the lines have to end by dropping their sender).
 
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::TryRecvError;
 use std::thread;
 
 pub struct LogWriter {
-    pub lines: Receiver<String>,
+    pub lines: Receiver<&'static str>,
     pub stop: Receiver<()>,
 }
 
 impl LogWriter {
     /// Everything written until `stop`.
     pub fn run(self) -> String {
-        let mut written = String::new();
+        let mut file = String::new();
+        let mut buffer = Vec::new();
         loop {
             match self.lines.try_recv() {
-                Ok(line) => written.extend([line.as_str(), "\n"]),
-                Err(TryRecvError::Disconnected) => return written,
-                Err(TryRecvError::Empty) if self.stop.try_recv().is_ok() => return written,
-                Err(TryRecvError::Empty) => thread::yield_now(),
+                Ok(line) => buffer.push(line),
+                Err(TryRecvError::Empty) => {
+                    for line in buffer.drain(..) {
+                        file += &format!("{}: {line}\n", file.len());
+                    }
+                    if self.stop.try_recv().is_ok() {
+                        return file;
+                    }
+                    thread::yield_now();
+                }
+                Err(TryRecvError::Disconnected) => panic!("the handler left without a word"),
             }
         }
     }
@@ -35,24 +43,26 @@ mod tests {
     use std::thread;
 
     const REQUESTS: usize = 10;
+    const LINES: [&str; 4] = ["request", "found", "answered", "closed"];
 
     #[test]
     fn channel_shutdown() {
         for request in 0..REQUESTS {
-            let (line_sender, lines) = mpsc::channel();
-            let (stop_sender, stop) = mpsc::channel();
+            let (line_sender, lines) = mpsc::sync_channel(LINES.len());
+            let (stop_sender, stop) = mpsc::sync_channel(1);
             let handler = thread::spawn(move || {
-                line_sender.send(format!("request {request}")).unwrap();
-                line_sender.send("answered".into()).unwrap();
+                for line in LINES {
+                    line_sender.send(line).unwrap();
+                }
                 stop_sender.send(()).unwrap();
-                line_sender
+                (line_sender, stop_sender)
             });
-            let written = LogWriter { lines, stop }.run();
+            let file = LogWriter { lines, stop }.run();
             let _still_open = handler.join().unwrap();
             assert_eq!(
-                written.lines().last(),
-                Some("answered"),
-                "a line of request {request} was not written"
+                file.lines().count(),
+                LINES.len(),
+                "lines of request {request} were not written"
             );
         }
     }
