@@ -2,6 +2,6 @@
 //! comments above the blocks say what they take for granted without right.
 #![allow(unsafe_code, reason = "the bugs of this package are bugs of unsafe code")]
 
-mod reference_count;
-mod stack_without_reclamation;
-mod unsafe_cell_race;
+pub mod reference_count;
+pub mod stack_without_reclamation;
+pub mod unsafe_cell_race;

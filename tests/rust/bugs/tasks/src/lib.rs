@@ -1,5 +1,5 @@
 //! Bugs between tokio tasks on the multi-thread runtime: one module, one mistake, one test each.
 
-mod notify_without_permit;
-mod select_cancellation;
-mod task_race;
+pub mod notify_without_permit;
+pub mod select_cancellation;
+pub mod task_race;
