@@ -11,6 +11,7 @@ mod load;
 mod measure;
 pub mod methods;
 mod plot;
+pub mod rust;
 pub mod solve;
 mod table;
 

@@ -33,6 +33,10 @@ usage: cargo xtask <command>
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)
         --no-write        print the table, leave docs/benchmarks.md alone
+  bench rust [OPTION]   what recording Rust programs costs, against native code and ThreadSanitizer
+        --programs A,B    only these (then docs/benchmarks.md is left alone)
+        --repetitions N   of every program (15)
+        --no-write        print the table, leave docs/benchmarks.md alone
   bench solve [OPTION]  what solving costs, with hints and without, against Z3
         --repetitions N   seeds of each size (default 3)
         --limit SECONDS   for one solution of Z3 (default 60)
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         ["fuzz", cases] => fuzz(cases),
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
+        ["bench", "rust", options @ ..] => bench::rust::rust(options),
         ["bench", "solve", options @ ..] => bench::solve::solve(options),
         ["bench", "methods", options @ ..] => bench::methods::methods(options),
         _ => {

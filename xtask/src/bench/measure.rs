@@ -23,8 +23,14 @@ pub struct Sample {
 
 /// A program by itself.
 pub fn plain(program: &Path) -> Result<(Sample, Vec<u8>), Failure> {
+    plain_with(program, &[])
+}
+
+/// A program by itself, with these variables.
+pub fn plain_with(program: &Path, variables: &[(&str, &str)]) -> Result<(Sample, Vec<u8>), Failure> {
     let started = Instant::now();
     let mut child = Command::new(program)
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
