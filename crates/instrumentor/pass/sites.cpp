@@ -18,7 +18,7 @@ void put(std::string &Out, uint64_t Value, unsigned Bytes) {
     Out.push_back(static_cast<char>(Value >> (8 * I)));
 }
 
-bool isRust(const Module &M) {
+bool isOfRust(const Module &M) {
   return any_of(M.debug_compile_units(), [](const DICompileUnit *Unit) {
     return Unit->getSourceLanguage().getUnversionedName() == dwarf::DW_LANG_Rust;
   });
@@ -30,7 +30,7 @@ bool mayBeUndefined(const Instruction &I) { return isa<LoadInst>(I) && !I.hasMet
 
 } // namespace
 
-SiteTable::SiteTable(Module &M, Names &Elements) : M(M), IsRust(isRust(M)), Elements(Elements) {
+SiteTable::SiteTable(Module &M, Names &Elements) : M(M), IsRust(isOfRust(M)), Elements(Elements) {
   // Records are referred to before the table's size is known.
   Placeholder = new GlobalVariable(M, Type::getInt8Ty(M.getContext()), true, GlobalValue::ExternalLinkage, nullptr,
                                    "refrain.sites.placeholder");

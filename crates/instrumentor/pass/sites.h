@@ -23,6 +23,9 @@ public:
   // Writes the table into its section and registers it with the runtime. Call once, after the last site().
   void emit();
 
+  // Is the module Rust's? Then all code that uses its memory is instrumented.
+  bool isRust() const { return IsRust; }
+
 private:
   using Key = std::array<uint32_t, 6>; // the words of a record that are not zero
 
