@@ -30,6 +30,11 @@ bool mayBeUndefined(const Instruction &I) { return isa<LoadInst>(I) && !I.hasMet
 
 } // namespace
 
+bool isOfStandardLibrary(const DIScope *Scope) {
+  return Scope->getFilename().starts_with("/rustc/") ||
+         (Scope->getDirectory().starts_with("/rustc/") && !sys::path::is_absolute(Scope->getFilename()));
+}
+
 SiteTable::SiteTable(Module &M, Names &Elements) : M(M), IsRust(isOfRust(M)), Elements(Elements) {
   // Records are referred to before the table's size is known.
   Placeholder = new GlobalVariable(M, Type::getInt8Ty(M.getContext()), true, GlobalValue::ExternalLinkage, nullptr,
@@ -81,6 +86,9 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
   const DIScope *Scope = Home;
   uint32_t Line = Home ? Home->getLine() : 0, Column = 0;
   if (const DILocation *L = locationNear(I)) {
+    // All atomics of a Rust program are written in the library; the reader wants the line that uses it.
+    while (IsRust && L->getInlinedAt() && isOfStandardLibrary(L->getScope()))
+      L = L->getInlinedAt();
     Line = L->getLine();
     Column = L->getColumn();
     Scope = L->getScope();

@@ -12,6 +12,9 @@
 
 namespace refrain {
 
+// Is it source of Rust's standard library, which names it the same wherever it was built?
+bool isOfStandardLibrary(const llvm::DIScope *Scope);
+
 class SiteTable {
 public:
   SiteTable(llvm::Module &M, Names &Elements);
