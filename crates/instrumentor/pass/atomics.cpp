@@ -46,7 +46,7 @@ public:
 
   Value *load(IRBuilder<> &B, Value *P, Type *T) {
     if (IntegerType *Whole = integerFor(R.DL, T))
-      return fromInteger(B, R.call(B, "__refrain_atomic_load" + Twine(bytes(T)), Whole, {P, Site}), T);
+      return fromInteger(B, R.call(B, family() + "load" + Twine(bytes(T)), Whole, {P, Site}), T);
     AllocaInst *Out = scratch(F, 16, "refrain.atomic.out");
     R.call(B, "__refrain_atomic_load16", R.Void, {P, Out, Site});
     return B.CreateAlignedLoad(T, Out, Align(16));
@@ -54,7 +54,7 @@ public:
 
   void store(IRBuilder<> &B, Value *P, Value *V) {
     if (IntegerType *Whole = integerFor(R.DL, V->getType())) {
-      R.call(B, "__refrain_atomic_store" + Twine(bytes(V->getType())), R.Void, {P, toInteger(B, V, Whole), Site});
+      R.call(B, family() + "store" + Twine(bytes(V->getType())), R.Void, {P, toInteger(B, V, Whole), Site});
       return;
     }
     AllocaInst *In = scratch(F, 16, "refrain.atomic.in");
@@ -68,7 +68,7 @@ public:
     if (IntegerType *Whole = integerFor(R.DL, T)) {
       Value *Bits = toInteger(B, Expected, Whole);
       Value *New = toInteger(B, Desired, Whole);
-      Value *Old = R.call(B, "__refrain_atomic_cas" + Twine(bytes(T)), Whole, {P, Bits, New, Site});
+      Value *Old = R.call(B, family() + "cas" + Twine(bytes(T)), Whole, {P, Bits, New, Site});
       return {fromInteger(B, Old, T), B.CreateICmpEQ(Old, Bits)};
     }
     AllocaInst *InOut = scratch(F, 16, "refrain.atomic.out"), *In = scratch(F, 16, "refrain.atomic.in");
@@ -86,7 +86,7 @@ public:
                  (W.getOperation() <= AtomicRMWInst::UMin && T->isIntegerTy());
     if (Whole && Known) {
       Value *Op = B.getInt32(W.getOperation());
-      Value *Old = R.call(B, "__refrain_atomic_rmw" + Twine(bytes(T)), Whole,
+      Value *Old = R.call(B, family() + "rmw" + Twine(bytes(T)), Whole,
                           {W.getPointerOperand(), toInteger(B, W.getValOperand(), Whole), Op, Site});
       return fromInteger(B, Old, T);
     }
@@ -248,6 +248,9 @@ private:
     B.CreateRetVoid();
     return Acquire;
   }
+
+  // crates/runtime/src/access/atomics.rs, NOTE [Sole access].
+  std::string family() const { return Sites.isRust() ? "__refrain_sole_" : "__refrain_atomic_"; }
 
   uint64_t bytes(Type *T) const { return R.DL.getTypeStoreSize(T).getFixedValue(); }
 

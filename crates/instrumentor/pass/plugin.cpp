@@ -14,6 +14,7 @@
 #include "lockset.h"
 #include "loops.h"
 #include "options.h"
+#include "std_inline.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -182,7 +183,9 @@ extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
                     MPM.addPass(refrain::RefrainPass());
                   else if (Name == "refrain-names")
                     MPM.addPass(refrain::NamePass());
-                  return Name == "refrain" || Name == "refrain-names";
+                  else if (Name == "refrain-std-inline")
+                    MPM.addPass(refrain::StdInlinePass());
+                  return Name == "refrain" || Name == "refrain-names" || Name == "refrain-std-inline";
                 });
           }};
 }

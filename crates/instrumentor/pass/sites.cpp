@@ -18,7 +18,7 @@ void put(std::string &Out, uint64_t Value, unsigned Bytes) {
     Out.push_back(static_cast<char>(Value >> (8 * I)));
 }
 
-bool isRust(const Module &M) {
+bool isOfRust(const Module &M) {
   return any_of(M.debug_compile_units(), [](const DICompileUnit *Unit) {
     return Unit->getSourceLanguage().getUnversionedName() == dwarf::DW_LANG_Rust;
   });
@@ -30,7 +30,12 @@ bool mayBeUndefined(const Instruction &I) { return isa<LoadInst>(I) && !I.hasMet
 
 } // namespace
 
-SiteTable::SiteTable(Module &M, Names &Elements) : M(M), IsRust(isRust(M)), Elements(Elements) {
+bool isOfStandardLibrary(const DIScope *Scope) {
+  return Scope->getFilename().starts_with("/rustc/") ||
+         (Scope->getDirectory().starts_with("/rustc/") && !sys::path::is_absolute(Scope->getFilename()));
+}
+
+SiteTable::SiteTable(Module &M, Names &Elements) : M(M), IsRust(isOfRust(M)), Elements(Elements) {
   // Records are referred to before the table's size is known.
   Placeholder = new GlobalVariable(M, Type::getInt8Ty(M.getContext()), true, GlobalValue::ExternalLinkage, nullptr,
                                    "refrain.sites.placeholder");
@@ -81,6 +86,9 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
   const DIScope *Scope = Home;
   uint32_t Line = Home ? Home->getLine() : 0, Column = 0;
   if (const DILocation *L = locationNear(I)) {
+    // All atomics of a Rust program are written in the library; the reader wants the line that uses it.
+    while (IsRust && L->getInlinedAt() && isOfStandardLibrary(L->getScope()))
+      L = L->getInlinedAt();
     Line = L->getLine();
     Column = L->getColumn();
     Scope = L->getScope();

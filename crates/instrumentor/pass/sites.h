@@ -12,6 +12,9 @@
 
 namespace refrain {
 
+// Is it source of Rust's standard library, which names it the same wherever it was built?
+bool isOfStandardLibrary(const llvm::DIScope *Scope);
+
 class SiteTable {
 public:
   SiteTable(llvm::Module &M, Names &Elements);
@@ -22,6 +25,9 @@ public:
 
   // Writes the table into its section and registers it with the runtime. Call once, after the last site().
   void emit();
+
+  // Is the module Rust's? Then all code that uses its memory is instrumented.
+  bool isRust() const { return IsRust; }
 
 private:
   using Key = std::array<uint32_t, 6>; // the words of a record that are not zero

@@ -26,6 +26,9 @@ use crate::supervise::ObservedProcess;
 use crate::sys;
 use crate::verify;
 use failure::Failure;
+use object::Object;
+use object::ObjectSection;
+use object::ReadCache;
 use run_model::Schedule;
 use run_store::ControlFile;
 use run_store::Outcome;
@@ -33,9 +36,12 @@ use run_store::RunDirectory;
 use runtime_abi::CONTROL_FD;
 use session::Session;
 pub use session::enter;
+use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
@@ -110,6 +116,17 @@ pub fn debug(
     let copy = copy.map_err(|source| Error::NoDebugger { source })?;
 
     let mut command = Command::new("gdb");
+    if let Some(printers) = rust_printers(Path::new(loaded.meta.executable.path.as_os_str())) {
+        // As rust-gdb does: the program names a script, which gdb looks for there and trusts.
+        let mut trusted = OsString::from("add-auto-load-safe-path ");
+        trusted.push(&printers);
+        let modules = match env::var_os("PYTHONPATH") {
+            Some(others) => env::join_paths([printers.clone()].into_iter().chain(env::split_paths(&others))).ok(),
+            None => Some(printers.clone().into_os_string()),
+        };
+        command.arg("--directory").arg(&printers).arg("-iex").arg(trusted);
+        command.envs(modules.map(|modules| ("PYTHONPATH", modules)));
+    }
     command
         .args(session.arguments(options))
         .env(session::VARIABLE, session.path());
@@ -162,6 +179,22 @@ impl Sink for PassTo {
     fn take(&mut self, bytes: &[u8]) {
         self.write(bytes);
     }
+}
+
+/// The toolchain's scripts that show Rust's strings, vectors and maps as such, if the program is Rust's and asks for them.
+fn rust_printers(program: &Path) -> Option<PathBuf> {
+    let file = File::open(program).ok()?;
+    let data = ReadCache::new(file);
+    let object = object::File::parse(&data).ok()?;
+    let section = object.section_by_name(".debug_gdb_scripts")?.data().ok()?;
+    let script = "gdb_load_rust_pretty_printers.py";
+    if !String::from_utf8_lossy(section).contains(script) {
+        return None;
+    }
+    let answer = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+    let sysroot = PathBuf::from(String::from_utf8(answer.stdout).ok()?.trim());
+    let scripts = sysroot.join("lib/rustlib/etc");
+    scripts.join(script).is_file().then_some(scripts)
 }
 
 /// Whether gdb was built with Python; an error if there is no gdb.

@@ -160,7 +160,10 @@ impl Line {
         require(!is_haunted, || {
             ended.told("left processes behind that hold its output open")
         })?;
-        require(!ended.stderr_text().contains("panicked at"), || ended.told("panicked"))?;
+        // A guest may panic; our own sources are in this folder.
+        require(!ended.stderr_text().contains("panicked at crates/"), || {
+            ended.told("panicked")
+        })?;
         Ok(ended)
     }
 }

@@ -33,6 +33,7 @@ pub mod probe;
 pub mod processes;
 pub mod projects;
 pub mod recording;
+pub mod rust;
 pub mod sandbox;
 pub mod schedules;
 pub mod speed;

@@ -14,6 +14,7 @@ use refrain_suite::packed;
 use refrain_suite::probe;
 use refrain_suite::processes;
 use refrain_suite::projects;
+use refrain_suite::rust;
 use refrain_suite::schedules;
 use refrain_suite::speed;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(canary::trials()?);
     trials.extend(compiler::trials());
     trials.extend(projects::trials());
+    trials.extend(rust::trials());
     trials.extend(coverage::trials()?);
     trials.extend(bugs::trials()?);
     trials.extend(explain::trials()?);

@@ -30,7 +30,8 @@ pub enum Recipe {
 impl Recipe {
     fn passes(self) -> &'static str {
         match self {
-            Recipe::Finished | Recipe::Plain => "refrain-names,refrain",
+            Recipe::Finished => "refrain-names,refrain",
+            Recipe::Plain => "refrain-std-inline,always-inline,refrain-names,refrain",
             // The pass is at its place in the middle of it, before loops are vectorised.
             Recipe::Optimised => "refrain-names,thinlto<O2>",
         }

@@ -115,13 +115,7 @@ fn without_lto(arguments: &[OsString]) -> Vec<OsString> {
 }
 
 /// What rustc is given instead.
-pub fn plan(
-    invocation: &Invocation,
-    arguments: &[OsString],
-    us: &Path,
-    is_of_workspace: bool,
-    cores: usize,
-) -> Vec<OsString> {
+pub fn plan(invocation: &Invocation, arguments: &[OsString], us: &Path) -> Vec<OsString> {
     if invocation.crate_name.is_none() {
         return arguments.to_vec();
     }
@@ -142,13 +136,8 @@ pub fn plan(
     }
     if !invocation.is_incremental {
         // Each unit costs two processes when it is instrumented. One unit also optimises better, which makes up for the
-        // exchange between units that rustc leaves to the linker now.
-        let units = if invocation.is_optimised() || !is_of_workspace {
-            1
-        } else {
-            cores.clamp(1, 8)
-        };
-        planned.push(format!("-Ccodegen-units={units}").into());
+        // exchange between units that rustc leaves to the linker now, and names more sites after the user's lines.
+        planned.push("-Ccodegen-units=1".into());
     }
     planned
 }
@@ -156,9 +145,7 @@ pub fn plan(
 /// Runs rustc in our way. The result is its exit status, or the sentence that says why there is none.
 pub fn run(compiler: &OsStr, arguments: &[OsString], us: &Path) -> Result<i32, String> {
     let invocation = Invocation::parse(arguments);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let is_of_workspace = env::var_os("CARGO_PRIMARY_PACKAGE").is_some();
-    let planned = plan(&invocation, arguments, us, is_of_workspace, cores);
+    let planned = plan(&invocation, arguments, us);
     let wrapper = env::var_os(variable::WRAPPER).filter(|wrapper| !wrapper.is_empty());
     let mut command = match &wrapper {
         Some(wrapper) => {
@@ -200,15 +187,9 @@ mod tests {
         line.split(' ').map(OsString::from).collect()
     }
 
-    fn planned(line: &str, is_of_workspace: bool) -> String {
+    fn planned(line: &str) -> String {
         let arguments = words(line);
-        let plan = plan(
-            &Invocation::parse(&arguments),
-            &arguments,
-            Path::new("/US"),
-            is_of_workspace,
-            4,
-        );
+        let plan = plan(&Invocation::parse(&arguments), &arguments, Path::new("/US"));
         let text: Vec<String> = plan.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         text.join(" ")
     }
@@ -217,23 +198,22 @@ mod tests {
     fn crates_of_the_target_become_bitcode() {
         let line = "--crate-name a --target x86_64-unknown-linux-gnu -C opt-level=3 -C lto=fat -Clto a.rs";
         assert_eq!(
-            planned(line, true),
+            planned(line),
             "--crate-name a --target x86_64-unknown-linux-gnu -C opt-level=3 a.rs -Clinker-plugin-lto -Cstrip=none \
              -Clinker=/US -Cdebuginfo=line-tables-only -Ccodegen-units=1"
         );
         let line = "--crate-name a --target x86_64-unknown-linux-gnu -C debuginfo=2 a.rs";
-        assert!(planned(line, true).ends_with("-Clinker=/US -Ccodegen-units=4"));
-        assert!(planned(line, false).ends_with("-Clinker=/US -Ccodegen-units=1"));
+        assert!(planned(line).ends_with("-Clinker=/US -Ccodegen-units=1"));
         let line = "--crate-name a --target x86_64-unknown-linux-gnu -C debuginfo=2 -C incremental=dir a.rs";
-        assert!(planned(line, true).ends_with("-Clinker=/US"));
+        assert!(planned(line).ends_with("-Clinker=/US"));
     }
 
     #[test]
     fn the_host_and_questions_are_left_alone() {
         let line = "--crate-name build_script_build --crate-type bin -C lto build.rs";
-        assert_eq!(planned(line, true), format!("{line} -Clinker=/US"));
-        assert_eq!(planned("-vV", false), "-vV");
-        assert_eq!(planned("- --print=cfg", false), "- --print=cfg");
+        assert_eq!(planned(line), format!("{line} -Clinker=/US"));
+        assert_eq!(planned("-vV"), "-vV");
+        assert_eq!(planned("- --print=cfg"), "- --print=cfg");
     }
 
     #[test]

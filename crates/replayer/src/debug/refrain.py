@@ -65,7 +65,9 @@ def is_own(frame):
     library = gdb.solib_name(frame.pc()) or ""
     if symtab is None or is_runtime(frame):
         return False
-    return not symtab.fullname().startswith("/usr/") and not library.startswith(("/lib", "/usr/"))
+    # Rust's own library names its sources like this, wherever it was built; other crates are in the user's registry.
+    is_foreign = symtab.fullname().startswith(("/usr/", "/rustc/")) or "/registry/src/" in symtab.fullname()
+    return not is_foreign and not library.startswith(("/lib", "/usr/"))
 
 
 def user_frame():
@@ -272,6 +274,21 @@ class Place(gdb.Breakpoint):
         self.announce = announce
 
 
+class Panic(gdb.Breakpoint):
+    """Where a Rust program begins to unwind. Its message has been printed."""
+
+    def __init__(self, function):
+        super().__init__(function, internal=True)
+        self.silent = True
+
+    def announce(self):
+        Exit.is_wanted = False
+        slot = slot_of(gdb.selected_thread())
+        say("T%d panics, after %d events (recorded outcome: %s). 'continue' goes on to the next panic or the end." % (
+            slot.index, slot.count, ABOUT["outcome"]))
+        show_user_frame()
+
+
 class Write(gdb.Breakpoint):
     """The runtime replaces code in which gdb has breakpoints: gdb must know what is below them from now on."""
 
@@ -418,6 +435,16 @@ def on_new_objfile(event):
 on_new_objfile.seen = set()
 
 
+def stop_at_panics():
+    """Of a Rust program whose failure is asked for. The function is called the same in every version of the library."""
+    found = gdb.execute("info functions -q -n rust_panic$", to_string=True)
+    for line in found.splitlines():
+        name = line.strip().rstrip(";").split("(")[0].split(" ")[-1]
+        if name.split("::")[-1] == "rust_panic":
+            Panic(name)
+            return
+
+
 def on_exited(event):
     code, signal = gdb.convenience_variable("_exitcode"), gdb.convenience_variable("_exitsignal")
     # Neither: gdb killed it.
@@ -476,4 +503,5 @@ gdb.events.cont.connect(on_continue)
 gdb.events.exited.connect(on_exited)
 greet()
 if FAILURE:
+    stop_at_panics()
     goto_failure()

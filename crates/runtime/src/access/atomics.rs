@@ -12,12 +12,13 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::SeqCst;
 use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
 
 impl Local {
-    /// One atomic operation as one event.
+    /// One atomic operation as one event. `alone` is the same operation for somebody who holds the cell.
     #[inline]
     fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
         &mut self,
@@ -25,6 +26,7 @@ impl Local {
         bytes: u64,
         reach: Reach,
         mut access: A,
+        alone: impl FnOnce() -> R,
         mut seen: S,
     ) -> R {
         if control::mode() == Mode::Replay {
@@ -44,7 +46,7 @@ impl Local {
             if address + bytes - cell <= CELL_BYTES {
                 let word = cell::cell_word(cell);
                 let locked = cell::lock(word);
-                return self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, access, seen);
+                return self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, alone, seen);
             }
             let held = self.lock_cells(address, bytes, |_| true);
             let result = access();
@@ -106,8 +108,18 @@ fn combine(operation: u32, bits: u32, old: u64, operand: u64) -> u64 {
     }
 }
 
+// NOTE [Sole access]
+//
+// At scope `sync` an atomic operation happens while its cell's lock bit is held. If all code that uses the memory is
+// instrumented, as in a Rust program, nobody else touches it then, and the operation need not be locked a second time: the
+// functions `__refrain_sole_*` do it in plain steps. Taking the lock bit is a full fence, so every such operation comes after
+// all stores of those before it; what follows the last one is at worst a plain access, which needs no more than the order x86
+// gives anyway, or the kernel, which has fences of its own (futexes). The kernel only reads such words. Libraries that
+// were not built for recording (libstdc++, which counts references) do not know of the lock bit; so C and C++ use
+// `__refrain_atomic_*`.
+
 macro_rules! atomics {
-    ($($load:ident $store:ident $rmw:ident $cas:ident $type:ty, $atomic:ty;)*) => {$(
+    ($sole:literal: $($load:ident $store:ident $rmw:ident $cas:ident $type:ty, $atomic:ty;)*) => {$(
         /// # Safety
         /// `place` is valid and aligned, as the program's atomic operation demands.
         #[unsafe(no_mangle)]
@@ -117,7 +129,7 @@ macro_rules! atomics {
             let Some(local) = observed() else { return load() };
             // SAFETY: compiled code passes a record of its site table.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, Seen::loaded)
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, load, Seen::loaded)
         }
 
         /// # Safety
@@ -127,9 +139,11 @@ macro_rules! atomics {
             // SAFETY: the program's own operation.
             let store = || unsafe { (*place).store(value, SeqCst) };
             let Some(local) = observed() else { return store() };
+            // SAFETY: the same. Relaxed: NOTE [Sole access].
+            let alone = || if $sole { unsafe { (*place).store(value, Relaxed) } } else { store() };
             // SAFETY: as above.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Writes, store, |_| {
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Writes, store, alone, |_| {
                 Seen::written(Moved::Number(value as u64))
             })
         }
@@ -138,18 +152,27 @@ macro_rules! atomics {
         /// As above.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $rmw(place: *const $atomic, operand: $type, operation: u32, site: *const u8) -> $type {
-            let bits = <$type>::BITS;
+            let updated = |old: $type| combine(operation, <$type>::BITS, old as u64, operand as u64);
             // SAFETY: the program's own operation.
             let rmw = || unsafe {
-                (*place)
-                    .fetch_update(SeqCst, SeqCst, |old| Some(combine(operation, bits, old as u64, operand as u64) as $type))
-                    .unwrap_or(0)
+                (*place).fetch_update(SeqCst, SeqCst, |old| Some(updated(old) as $type)).unwrap_or(0)
             };
             let Some(local) = observed() else { return rmw() };
+            let alone = || {
+                if !$sole {
+                    return rmw();
+                }
+                // SAFETY: the same. Relaxed: NOTE [Sole access].
+                unsafe {
+                    let old = (*place).load(Relaxed);
+                    (*place).store(updated(old) as $type, Relaxed);
+                    old
+                }
+            };
             // SAFETY: as above.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, rmw, |old| {
-                Seen::updated(old, |old| combine(operation, bits, old as u64, operand as u64))
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, rmw, alone, |old| {
+                Seen::updated(old, updated)
             })
         }
 
@@ -160,9 +183,22 @@ macro_rules! atomics {
             // SAFETY: the program's own operation.
             let cas = || unsafe { (*place).compare_exchange(expected, desired, SeqCst, SeqCst).unwrap_or_else(|old| old) };
             let Some(local) = observed() else { return cas() };
+            let alone = || {
+                if !$sole {
+                    return cas();
+                }
+                // SAFETY: the same. Relaxed: NOTE [Sole access].
+                unsafe {
+                    let old = (*place).load(Relaxed);
+                    if old == expected {
+                        (*place).store(desired, Relaxed);
+                    }
+                    old
+                }
+            };
             // SAFETY: as above.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, cas, |old| {
+            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, cas, alone, |old| {
                 Seen::updated(old, |old| if old == expected { desired } else { old } as u64)
             })
         }
@@ -170,10 +206,19 @@ macro_rules! atomics {
 }
 
 atomics! {
+    false:
     __refrain_atomic_load1 __refrain_atomic_store1 __refrain_atomic_rmw1 __refrain_atomic_cas1 u8, AtomicU8;
     __refrain_atomic_load2 __refrain_atomic_store2 __refrain_atomic_rmw2 __refrain_atomic_cas2 u16, AtomicU16;
     __refrain_atomic_load4 __refrain_atomic_store4 __refrain_atomic_rmw4 __refrain_atomic_cas4 u32, AtomicU32;
     __refrain_atomic_load8 __refrain_atomic_store8 __refrain_atomic_rmw8 __refrain_atomic_cas8 u64, AtomicU64;
+}
+
+atomics! {
+    true:
+    __refrain_sole_load1 __refrain_sole_store1 __refrain_sole_rmw1 __refrain_sole_cas1 u8, AtomicU8;
+    __refrain_sole_load2 __refrain_sole_store2 __refrain_sole_rmw2 __refrain_sole_cas2 u16, AtomicU16;
+    __refrain_sole_load4 __refrain_sole_store4 __refrain_sole_rmw4 __refrain_sole_cas4 u32, AtomicU32;
+    __refrain_sole_load8 __refrain_sole_store8 __refrain_sole_rmw8 __refrain_sole_cas8 u64, AtomicU64;
 }
 
 /// `lock cmpxchg16b`, which every x86-64 CPU since 2006 has: (old value, was it equal).
@@ -203,7 +248,7 @@ pub unsafe extern "C" fn __refrain_atomic_load16(place: *mut u128, out: *mut u12
         Some(local) => {
             // SAFETY: compiled code passes a record of its site table.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, 16, Reach::Reads, load, |value| {
+            local.perform_atomic(place as u64, 16, Reach::Reads, load, load, |value| {
                 Seen::read(value.map_or(Moved::Unknown, |value| Moved::Wide(*value)))
             })
         }
@@ -232,7 +277,7 @@ pub unsafe extern "C" fn __refrain_atomic_store16(place: *mut u128, value: *cons
     let Some(local) = observed() else { return store() };
     // SAFETY: compiled code passes a record of its site table.
     unsafe { at_access(local, site) };
-    local.perform_atomic(place as u64, 16, Reach::Writes, store, |_| {
+    local.perform_atomic(place as u64, 16, Reach::Writes, store, store, |_| {
         Seen::written(Moved::Wide(desired))
     })
 }
@@ -257,7 +302,7 @@ pub unsafe extern "C" fn __refrain_atomic_cas16(
         Some(local) => {
             // SAFETY: compiled code passes a record of its site table.
             unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, 16, Reach::Both, cas, |old| match old {
+            local.perform_atomic(place as u64, 16, Reach::Both, cas, cas, |old| match old {
                 Some(old) => Seen {
                     read: Moved::Wide(*old),
                     written: Moved::Wide(if *old == wanted { desired } else { *old }),

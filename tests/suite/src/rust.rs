@@ -1,0 +1,312 @@
+//! Rust packages through `cargo refrain`: `tests/guests-rust`, a workspace of its own.
+//!
+//! All trials share one target directory and one cache, which stay between runs of the suite: the standard library is
+//! instrumented once, and cargo builds what has changed. Crates come from the registry, as its lock file says.
+use crate::Checked;
+use crate::command::Ended;
+use crate::command::Line;
+use crate::failed;
+use crate::require;
+use crate::sandbox::Sandbox;
+use crate::sandbox::trial;
+use crate::skipped;
+use crate::tool;
+use libtest_mimic::Trial;
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// Building all dependencies and instrumenting the standard library, on a slow machine that does other things, too.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// One of the ways to fail, in `failing`: what its run is called, and what the report says.
+const FAILURES: [(&str, &str); 6] = [
+    ("abort", "abort: SIGABRT"),
+    ("deadlock", "deadlock: timeout"),
+    ("double_free", "free(): double free detected"),
+    (
+        "panic_in_a_thread_poisons",
+        "thread 'evil' panicked at failing/src/lib.rs",
+    ),
+    ("segfault", "segfault: SIGSEGV"),
+    ("stack_overflow", "thread 'stack_overflow' has overflowed its stack"),
+];
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("rust/std", |sandbox| all_tests(sandbox, &["-p", "std-threads"], 12)),
+        trial("rust/crates", |sandbox| all_tests(sandbox, &["-p", "crates"], 12)),
+        trial("rust/optimised", |sandbox| {
+            all_tests(sandbox, &["-p", "std-threads", "--release"], 12)
+        }),
+        trial("rust/memory", |sandbox| {
+            all_tests(sandbox, &["-p", "std-threads", "--scope", "memory"], 12)
+        }),
+        trial("rust/failing", failing),
+        trial("rust/until-failure", until_failure),
+        trial("rust/package", package),
+        trial("rust/nextest", nextest),
+        trial("rust/usage", usage),
+    ]
+}
+
+/// `cargo refrain ARGUMENTS` in the workspace.
+fn cargo_refrain(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Line> {
+    let workspace = tool::guests().with_file_name("guests-rust");
+    let shared = tool::scratch()
+        .map_err(crate::Problem::Failed)?
+        .with_file_name("suite-rust");
+    let refrain = tool::refrain().map_err(crate::Problem::Failed)?;
+    let mut line = Line::new(refrain.with_file_name("cargo-refrain"), &workspace)
+        .var("REFRAIN_DIR", sandbox.runs())
+        .var("CARGO_TARGET_DIR", shared.join("target"))
+        .var("XDG_CACHE_HOME", shared.join("cache"))
+        .within(LIMIT)
+        .arg("refrain")
+        .args(arguments);
+    for name in ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
+        if let Some(value) = env::var_os(name) {
+            line = line.var(name, value);
+        }
+    }
+    Ok(line)
+}
+
+/// Only one trial uses cargo at a time; its own lock would make the others' limits of time meaningless.
+fn run(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Ended> {
+    static CARGO: Mutex<()> = Mutex::new(());
+    let _alone = CARGO.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut fetch = cargo_refrain(sandbox, &[])?;
+    fetch.program = "cargo".into();
+    fetch.arguments = ["fetch", "--locked"].map(Into::into).to_vec();
+    let fetched = sandbox.run(&fetch)?;
+    if fetched.status != 0 {
+        return skipped(format!("crates cannot be fetched: {}", fetched.stderr_text().trim()));
+    }
+    sandbox.run(&cargo_refrain(sandbox, arguments)?)
+}
+
+/// Runs in the store, by name.
+fn runs(sandbox: &Sandbox) -> Checked<Vec<PathBuf>> {
+    let mut runs = Vec::new();
+    for entry in fs::read_dir(sandbox.runs())? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            runs.push(entry.path());
+        }
+    }
+    runs.sort();
+    Ok(runs)
+}
+
+fn replay(sandbox: &Sandbox, run: &Path, times: u32) -> Checked {
+    let line = sandbox.refrain(["replay", "--times"]).arg(times.to_string()).arg(run);
+    sandbox.run(&line)?.expect_status(0)?;
+    Ok(())
+}
+
+/// Every test passes, and its run comes back.
+fn all_tests(sandbox: &Sandbox, selection: &[&str], tests: usize) -> Checked {
+    let mut arguments = vec!["test", "--locked", "--keep", "always", "--timeout", "60", "--chaos=1"];
+    arguments.extend(selection);
+    let ended = run(sandbox, &arguments)?.expect_status(0)?;
+    require(!ended.stderr_text().contains("warning:"), || ended.told("a warning"))?;
+    let runs = runs(sandbox)?;
+    require(runs.len() == tests, || {
+        ended.told(&format!("{} runs of {tests} tests", runs.len()))
+    })?;
+    runs.iter().try_for_each(|run| replay(sandbox, run, 3))
+}
+
+/// Each failure has its own run, the report says whose it is and why, and it comes back.
+fn failing(sandbox: &Sandbox) -> Checked {
+    let ended = run(
+        sandbox,
+        &[
+            "test",
+            "--locked",
+            "-p",
+            "failing",
+            "--timeout",
+            "5",
+            "--",
+            "--skip",
+            "lost_update",
+        ],
+    )?;
+    let told = format!("{}{}", ended.stdout_text(), ended.stderr_text());
+    require(ended.status == 101, || ended.told("status other than 101"))?;
+    for line in [
+        "test passes ... ok",
+        "test panics_as_planned ... ok",
+        "test ignored ... ignored",
+        "test deadlock ... TIMED OUT",
+        "test segfault ... FAILED",
+        "test result: FAILED. 2 passed; 6 failed; 1 ignored; 0 measured; 1 filtered out",
+        "refrain: doctests are left alone",
+        "refrain: in gdb, at the failure: refrain replay segfault-0 --gdb --goto-failure",
+    ] {
+        require(told.contains(line), || {
+            ended.told(&format!("there is no line \"{line}\""))
+        })?;
+    }
+    require(!told.contains("nobody reads this"), || {
+        ended.told("the output of a test that passed is shown")
+    })?;
+    let names: Vec<String> = runs(sandbox)?.iter().map(|run| name(run)).collect();
+    let expected: Vec<String> = FAILURES.iter().map(|(test, _)| format!("{test}-0")).collect();
+    require(names == expected, || ended.told(&format!("the runs are {names:?}")))?;
+    for (test, message) in FAILURES {
+        require(without_thread_ids(&told).contains(message), || {
+            ended.told(&format!("nothing says \"{message}\""))
+        })?;
+        replay(sandbox, &sandbox.runs().join(format!("{test}-0")), 5)?;
+    }
+    Ok(())
+}
+
+/// rustc's messages have the number of the thread behind its name: "thread 'a' (4711) panicked".
+fn without_thread_ids(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        match (line.find("' ("), line.find(") ")) {
+            (Some(start), Some(end)) if line.starts_with("thread '") && start < end => {
+                out.push_str(&line[..=start]);
+                out.push_str(&line[end + 1..]);
+            }
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn name(path: &Path) -> String {
+    path.file_name()
+        .map(OsStr::to_string_lossy)
+        .unwrap_or_default()
+        .into_owned()
+}
+
+/// The one command of the manual: until a test fails. Its panic, with its backtrace, is the same every time.
+fn until_failure(sandbox: &Sandbox) -> Checked {
+    let arguments = [
+        "test",
+        "--locked",
+        "-p",
+        "failing",
+        "lost_update",
+        "--until-failure=500",
+        "--chaos=1",
+    ];
+    let ended = run(sandbox, &arguments)?;
+    require(ended.status == 101, || ended.told("no run failed"))?;
+    require(ended.stdout_text().contains("updates were lost"), || {
+        ended.told("the panic is not shown")
+    })?;
+    replay(sandbox, &sandbox.only_run()?, 20)?;
+    let back = sandbox
+        .run(&sandbox.refrain(["replay"]))?
+        .expect_status(0)?
+        .stderr_text();
+    require(back.contains("updates were lost"), || {
+        format!("the replay does not show the panic:\n{back}")
+    })
+}
+
+/// A build script, a procedural macro, a feature, an example, C code.
+fn package(sandbox: &Sandbox) -> Checked {
+    let arguments = [
+        "run",
+        "--locked",
+        "-p",
+        "mixed",
+        "--example",
+        "tickets",
+        "--features",
+        "loud",
+        "--chaos=1",
+    ];
+    let ended = run(sandbox, &arguments)?.expect_status(0)?;
+    require(ended.stdout_text().contains("TICKETS WERE GIVEN OUT TWICE"), || {
+        ended.told("the feature is not on")
+    })?;
+    replay(sandbox, &sandbox.only_run()?, 10)?;
+    let dump = sandbox.run(&sandbox.refrain(["dump"]))?.expect_status(0)?.stdout_text();
+    require(dump.contains("c/ticket.c:"), || {
+        "the C code of the package was not observed".to_owned()
+    })
+}
+
+fn nextest(sandbox: &Sandbox) -> Checked {
+    let mut version = cargo_refrain(sandbox, &[])?;
+    version.program = "cargo".into();
+    version.arguments = ["nextest", "--version"].map(Into::into).to_vec();
+    if version.run()?.status != 0 {
+        return skipped("cargo-nextest is not installed");
+    }
+    let arguments = [
+        "nextest",
+        "run",
+        "--locked",
+        "-p",
+        "failing",
+        "--no-fail-fast",
+        "-E",
+        "test(segfault) + test(passes)",
+    ];
+    let ended = run(sandbox, &arguments)?;
+    require(ended.status == 100, || ended.told("not nextest's status of a failure"))?;
+    let run = sandbox.only_run()?;
+    require(name(&run) == "segfault-0", || {
+        format!("the run is called {}", name(&run))
+    })?;
+    require(
+        ended
+            .stderr_text()
+            .contains("replay it with: refrain replay segfault-0"),
+        || ended.told("nothing says how to replay it"),
+    )?;
+    replay(sandbox, &run, 5)
+}
+
+fn usage(sandbox: &Sandbox) -> Checked {
+    for (arguments, sentence) in [
+        (&["test", "--timeout", "soon"][..], "soon"),
+        (
+            &["test", "--scope", "inputs"],
+            "--scope inputs: cargo refrain builds for sync or memory",
+        ),
+        (&["build", "--target", "wasm32-unknown-unknown"], "cannot be recorded"),
+        (
+            &["test", "--doc"],
+            "doctests are not recorded: run them with cargo test --doc",
+        ),
+        (&["publish"], "there are build, run, test, bench, nextest and clean"),
+    ] {
+        let ended = sandbox.run(&cargo_refrain(sandbox, arguments)?)?;
+        let is_right = ended.status == 2 && ended.stderr_text().contains(sentence);
+        require(is_right, || ended.told(&format!("expected \"{sentence}\"")))?;
+    }
+    let help = sandbox.run(&cargo_refrain(sandbox, &["--help"])?)?.expect_status(0)?;
+    require(
+        help.stdout_text()
+            .contains("cargo refrain test flaky_test --until-failure"),
+        || help.told("no example"),
+    )?;
+    let elsewhere = cargo_refrain(sandbox, &["build"])?;
+    let elsewhere = Line {
+        directory: sandbox.work().to_owned(),
+        ..elsewhere
+    };
+    let ended = sandbox.run(&elsewhere)?;
+    if ended.status == 2 && ended.stderr_text().contains("Cargo.toml") {
+        return Ok(());
+    }
+    failed(ended.told("a directory without a package"))
+}
