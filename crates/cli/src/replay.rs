@@ -117,4 +117,7 @@ pub fn print_divergence(name: &str, divergence: &Divergence) {
         .iter()
         .for_each(|line| detail(format_args!("  {line}")));
     detail(format_args!("more: {}", divergence.more));
+    if let Some(hint) = &divergence.hint {
+        detail(format_args!("hint: {hint}"));
+    }
 }

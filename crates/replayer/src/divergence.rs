@@ -16,6 +16,7 @@ use run_model::Record;
 use run_model::Schedule;
 use run_model::SiteId;
 use run_store::DivergenceReport;
+use run_store::Scope;
 use run_store::SlotSnapshot;
 use run_store::ThreadState;
 use runtime_abi::divergence;
@@ -41,6 +42,8 @@ pub struct Divergence {
     pub threads: Vec<String>,
     /// The command that shows more.
     pub more: String,
+    /// What could help, if there is something.
+    pub hint: Option<String>,
 }
 
 /// Explains a replay that did not end as recorded: the process that went wrong first.
@@ -124,6 +127,13 @@ pub fn explain(
         (Some(thread), Some(event)) => format!("refrain dump {run_name} --thread {thread} --around {event}"),
         _ => format!("refrain dump {run_name}"),
     };
+    if loaded.meta.scope == Scope::Sync {
+        explained.hint = Some(
+            "it was recorded at scope sync, without plain accesses to memory. If unsafe or C code may race, record it with \
+             --scope memory (cargo refrain builds for it)"
+                .to_owned(),
+        );
+    }
     explained
 }
 
@@ -176,6 +186,7 @@ fn from_report(
         actual: (report.kind != divergence::STUCK).then_some(actual),
         threads: threads(loaded, schedule, observed),
         more: String::new(),
+        hint: None,
     }
 }
 
@@ -189,6 +200,7 @@ fn without_place(loaded: &LoadedRun, schedule: &Schedule, observed: &ObservedPro
         around: Vec::new(),
         threads: threads(loaded, schedule, observed),
         more: String::new(),
+        hint: None,
     }
 }
 

@@ -100,8 +100,12 @@ impl SiteBook {
     }
 }
 
-/// C++ names as people write them.
+/// C++ and Rust names as people write them.
 pub fn demangled(name: &str) -> String {
+    // Without the hash that tells versions of a crate apart.
+    if let Ok(path) = rustc_demangle::try_demangle(name) {
+        return format!("{path:#}");
+    }
     // `a` is a name of C's, and also how a mangled name spells a type.
     let symbol = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok());
     symbol
@@ -134,6 +138,14 @@ mod tests {
         assert_eq!(
             demangled("_ZN4bank8transferEPNS_7AccountEl"),
             "bank::transfer(bank::Account*, long)"
+        );
+        assert_eq!(
+            demangled("_ZN2t27Counter4bump17h1d2479ad72ffa9e9E"),
+            "t2::Counter::bump"
+        );
+        assert_eq!(
+            demangled("_RNvNtNtCsjrHSEGnQ3l9_3std9panicking11panic_count"),
+            "std::panicking::panic_count"
         );
         assert_eq!(demangled("main"), "main");
         assert_eq!(demangled("a"), "a");
