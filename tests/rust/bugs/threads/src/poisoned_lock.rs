@@ -54,7 +54,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    const DAYS: u32 = 5;
+    const DAYS: u32 = 2;
 
     #[test]
     fn poisoned_lock() {

@@ -39,7 +39,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    const HOSTS: usize = 20;
+    const HOSTS: usize = 6;
 
     #[test]
     fn rwlock_upgrade() {

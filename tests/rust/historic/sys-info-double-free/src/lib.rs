@@ -12,7 +12,7 @@ mod tests {
     use std::thread;
     use sys_info::disk_info;
 
-    const ROUNDS: usize = 3;
+    const ROUNDS: usize = 30;
 
     #[test]
     fn sys_info_double_free() {
