@@ -173,6 +173,7 @@ fn from_report(
             "it made the system call {} there, recorded was {} at event {}",
             report.object, report.other_thread, report.other_count
         ),
+        divergence::SURVIVED => "the recorded process ended in it, and it goes on and on".to_owned(),
         other => format!("it differs in a way this build has no word for ({other})"),
     };
     let shown_actual = (report.kind == divergence::OPERATION).then_some(actual.as_str());

@@ -159,10 +159,12 @@ pub enum Op {
     StreamUnlock = 42,
     /// A system call; its number is the object. Not in logs: inputs have a file of their own.
     Call = 43,
+    /// The allocator found that a block was free already; `value` is 1.
+    FreeTwice = 44,
 }
 
 impl Op {
-    pub const LAST: u8 = Op::Call as u8;
+    pub const LAST: u8 = Op::FreeTwice as u8;
 
     /// May another thread go on because of this?
     pub fn releases(self) -> bool {
@@ -194,6 +196,7 @@ impl Op {
                 | Input
                 | StreamLock
                 | Call
+                | FreeTwice
         )
     }
 
@@ -244,6 +247,7 @@ impl Op {
             StreamLock,
             StreamUnlock,
             Call,
+            FreeTwice,
         ];
         ALL.get(byte as usize).copied()
     }

@@ -161,6 +161,8 @@ pub mod divergence {
     pub const THREAD: u32 = 5;
     /// The program made another system call, or at another event, than the recording has.
     pub const CALL: u32 = 6;
+    /// The thread in which the recorded process ended goes on and on.
+    pub const SURVIVED: u32 = 7;
 }
 
 #[repr(C)]

@@ -49,6 +49,10 @@ pub struct Switches {
     recorder: AtomicU8,
     /// What recorded orders already say is recorded all the same (without O2).
     repeats: AtomicBool,
+    /// Recording: an atomic that nobody holds up is recorded the quick way, `Local::perform_quickly`.
+    quick_atomics: AtomicBool,
+    /// There is memory that other processes, or the kernel, may write at any time.
+    shares_memory: AtomicBool,
 }
 
 /// Recording: how accesses to memory are.
@@ -77,6 +81,8 @@ pub static SWITCHES: Switches = Switches {
     threaded: AtomicBool::new(false),
     recorder: AtomicU8::new(Recorder::Runs as u8),
     repeats: AtomicBool::new(false),
+    quick_atomics: AtomicBool::new(false),
+    shares_memory: AtomicBool::new(false),
 };
 
 /// Read by compiled code at every function's entry: are plain accesses observed?
@@ -108,6 +114,23 @@ pub fn inputs_only() -> bool {
 #[inline]
 pub fn is_quick() -> bool {
     SWITCHES.quick.load(Relaxed)
+}
+
+/// May an atomic be recorded the quick way: at scope `sync`, with nothing to disturb?
+#[inline]
+pub fn has_quick_atomics() -> bool {
+    SWITCHES.quick_atomics.load(Relaxed)
+}
+
+/// May others write what we write, without asking the runtime of this process?
+#[inline]
+pub fn shares_memory() -> bool {
+    SWITCHES.shares_memory.load(Relaxed)
+}
+
+/// Before the program maps memory that it shares.
+pub fn share_memory() {
+    SWITCHES.shares_memory.store(true, Relaxed);
 }
 
 #[inline]
@@ -253,6 +276,10 @@ pub fn observe() {
     // Release: pairs with nothing in this process; the tool looks at it.
     header().attached.store(1, Release);
     observe_memory(header().scope >= scope::MEMORY);
+    let is_sync = mode() == Mode::Record && header().scope == scope::SYNC;
+    SWITCHES
+        .quick_atomics
+        .store(is_sync && header().chaos_seed == 0, Relaxed);
 }
 
 fn observe_memory(observed: bool) {
@@ -266,6 +293,7 @@ pub fn detach() {
     SWITCHES.mode.store(0, Relaxed);
     SWITCHES.quick.store(false, Relaxed);
     SWITCHES.sync.store(false, Relaxed);
+    SWITCHES.quick_atomics.store(false, Relaxed);
     observe_memory(false);
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the
     // child's own from now on. If that fails, there is nothing left to go on with.

@@ -141,12 +141,18 @@ pub fn is_cancelled_at_an_event(thread: u32) -> bool {
         .is_some_and(|gates| gates.iter().any(|g| g.op == Op::Cancelled as u8))
 }
 
+/// The thread in which the recorded process ended may complete so many events more, at most: what it dies of is close to its
+/// last recorded one.
+const SURVIVAL_EVENTS: u64 = 1 << 20;
+
 /// A thread's place in its part of the schedule.
 pub struct Cursor {
     gates: &'static [GateEntry],
     events: u64,
     /// If a signal ended the recorded process in this thread: what it had completed then; else u64::MAX.
     death: u64,
+    /// If the recorded process ended in this thread: so many events it cannot have had by then; else u64::MAX.
+    survival: u64,
     /// The event before which the debugger is told of the failure; u64::MAX: none.
     failure: u64,
 }
@@ -172,6 +178,7 @@ impl Cursor {
             gates: &[],
             events: 0,
             death: u64::MAX,
+            survival: u64::MAX,
             failure: u64::MAX,
         }
     }
@@ -184,6 +191,9 @@ impl Cursor {
             // A thread that a signal killed goes on: it is to be killed again.
             let how = slot.signal.load(Relaxed);
             self.events = if how != 0 { u64::MAX } else { thread.events };
+            if how != 0 {
+                self.survival = thread.events.saturating_add(SURVIVAL_EVENTS);
+            }
             if how != 0 && how != ENDED_BY_EXIT {
                 self.death = thread.events;
             }
@@ -199,7 +209,8 @@ impl Cursor {
             return slot.gate.store(0, Relaxed);
         }
         let next = self.gates.first().map_or(u64::MAX, |gate| gate.event);
-        slot.gate.store(next.min(self.events).min(self.failure), Relaxed);
+        let end = self.events.min(self.survival);
+        slot.gate.store(next.min(end).min(self.failure), Relaxed);
     }
 
     /// The record that the recording has for `event`, if any.
@@ -223,6 +234,9 @@ impl Local {
             self.slot.stopped_object.store(doing.object, Relaxed);
             self.trace_stop(doing);
             self.stop_here();
+        }
+        if event >= self.cursor.survival {
+            self.diverge(divergence::SURVIVED, doing, 0, 0, 0);
         }
         // A sleeper may have lowered the gate.
         self.wake_sleepers();
@@ -292,7 +306,8 @@ impl Local {
             .find(|gate| gate.event > event)
             .map_or(u64::MAX, |gate| gate.event);
         let signal = self.recorded_inputs.next_signal().map_or(u64::MAX, |(event, _)| event);
-        let stop = self.cursor.events.min(self.cursor.failure).min(signal);
+        let end = self.cursor.events.min(self.cursor.survival);
+        let stop = end.min(self.cursor.failure).min(signal);
         if last > beyond.min(stop) {
             return false;
         }

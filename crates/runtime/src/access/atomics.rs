@@ -2,6 +2,7 @@
 use crate::access::cell;
 use crate::access::cell::Reach;
 use crate::access::plain::at_access;
+use crate::access::plain::at_site;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
 use crate::control;
@@ -18,17 +19,44 @@ use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
 
 impl Local {
+    /// One atomic operation as one event, if it is as simple as most are: scope `sync`, nothing due before it, and nobody holds the
+    /// cell. `None`: nothing has happened.
+    #[inline(always)]
+    fn perform_quickly<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        reach: Reach,
+        site: *const u8,
+        alone: impl FnOnce() -> R,
+        seen: impl FnOnce(Option<&R>) -> Seen,
+    ) -> Option<R> {
+        let cell = address & !(CELL_BYTES - 1);
+        if self.event() >= self.slot.gate.load(Relaxed) || address + bytes - cell > CELL_BYTES {
+            return None;
+        }
+        let word = cell::cell_word(cell);
+        let locked = cell::try_lock(word)?;
+        at_site(self, site);
+        Some(self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, alone, seen))
+    }
+
     /// One atomic operation as one event. `alone` is the same operation for somebody who holds the cell.
-    #[inline]
+    #[cold]
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the operation, in two ways, and where it is")]
     fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
         &mut self,
         address: u64,
         bytes: u64,
         reach: Reach,
+        site: *const u8,
         mut access: A,
         alone: impl FnOnce() -> R,
         mut seen: S,
     ) -> R {
+        // SAFETY: compiled code passes a record of its site table.
+        unsafe { at_access(self, site) };
         if control::mode() == Mode::Replay {
             return self.perform_again(address, bytes, reach, Atomic::Yes, access, seen);
         }
@@ -63,6 +91,16 @@ impl Local {
                 Err(again) => (access, seen) = again,
             }
         }
+    }
+}
+
+/// The calling thread, if its atomics may be recorded the quick way.
+#[inline(always)]
+fn quick() -> Option<&'static mut Local> {
+    if control::has_quick_atomics() {
+        Local::current()
+    } else {
+        None
     }
 }
 
@@ -116,7 +154,13 @@ fn combine(operation: u32, bits: u32, old: u64, operand: u64) -> u64 {
 // all stores of those before it; what follows the last one is at worst a plain access, which needs no more than the order x86
 // gives anyway, or the kernel, which has fences of its own (futexes). The kernel only reads such words. Libraries that
 // were not built for recording (libstdc++, which counts references) do not know of the lock bit; so C and C++ use
-// `__refrain_atomic_*`.
+// `__refrain_atomic_*`. Nor do other processes: as soon as the program maps shared memory, all is locked twice again.
+
+/// Does nobody but instrumented code of this process use the memory of an operation that says so?
+#[inline(always)]
+fn is_sole(sole: bool) -> bool {
+    sole && !control::shares_memory()
+}
 
 macro_rules! atomics {
     ($sole:literal: $($load:ident $store:ident $rmw:ident $cas:ident $type:ty, $atomic:ty;)*) => {$(
@@ -126,10 +170,12 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $load(place: *const $atomic, site: *const u8) -> $type {
             // SAFETY: the program's own operation.
             let load = || unsafe { (*place).load(SeqCst) };
+            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
+            if let Some(value) = quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Reads, site, load, Seen::loaded)) {
+                return value;
+            }
             let Some(local) = observed() else { return load() };
-            // SAFETY: compiled code passes a record of its site table.
-            unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Reads, load, load, Seen::loaded)
+            local.perform_atomic(address, bytes, Reach::Reads, site, load, load, Seen::loaded)
         }
 
         /// # Safety
@@ -138,14 +184,15 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $store(place: *const $atomic, value: $type, site: *const u8) {
             // SAFETY: the program's own operation.
             let store = || unsafe { (*place).store(value, SeqCst) };
-            let Some(local) = observed() else { return store() };
             // SAFETY: the same. Relaxed: NOTE [Sole access].
-            let alone = || if $sole { unsafe { (*place).store(value, Relaxed) } } else { store() };
-            // SAFETY: as above.
-            unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Writes, store, alone, |_| {
-                Seen::written(Moved::Number(value as u64))
-            })
+            let alone = || if is_sole($sole) { unsafe { (*place).store(value, Relaxed) } } else { store() };
+            let seen = |_: Option<&()>| Seen::written(Moved::Number(value as u64));
+            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
+            if quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Writes, site, alone, seen)).is_some() {
+                return;
+            }
+            let Some(local) = observed() else { return store() };
+            local.perform_atomic(address, bytes, Reach::Writes, site, store, alone, seen)
         }
 
         /// # Safety
@@ -157,9 +204,8 @@ macro_rules! atomics {
             let rmw = || unsafe {
                 (*place).fetch_update(SeqCst, SeqCst, |old| Some(updated(old) as $type)).unwrap_or(0)
             };
-            let Some(local) = observed() else { return rmw() };
             let alone = || {
-                if !$sole {
+                if !is_sole($sole) {
                     return rmw();
                 }
                 // SAFETY: the same. Relaxed: NOTE [Sole access].
@@ -169,11 +215,13 @@ macro_rules! atomics {
                     old
                 }
             };
-            // SAFETY: as above.
-            unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, rmw, alone, |old| {
-                Seen::updated(old, updated)
-            })
+            let seen = |old: Option<&$type>| Seen::updated(old, updated);
+            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
+            if let Some(old) = quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Both, site, alone, seen)) {
+                return old;
+            }
+            let Some(local) = observed() else { return rmw() };
+            local.perform_atomic(address, bytes, Reach::Both, site, rmw, alone, seen)
         }
 
         /// # Safety
@@ -182,9 +230,8 @@ macro_rules! atomics {
         pub unsafe extern "C" fn $cas(place: *const $atomic, expected: $type, desired: $type, site: *const u8) -> $type {
             // SAFETY: the program's own operation.
             let cas = || unsafe { (*place).compare_exchange(expected, desired, SeqCst, SeqCst).unwrap_or_else(|old| old) };
-            let Some(local) = observed() else { return cas() };
             let alone = || {
-                if !$sole {
+                if !is_sole($sole) {
                     return cas();
                 }
                 // SAFETY: the same. Relaxed: NOTE [Sole access].
@@ -196,11 +243,14 @@ macro_rules! atomics {
                     old
                 }
             };
-            // SAFETY: as above.
-            unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, size_of::<$type>() as u64, Reach::Both, cas, alone, |old| {
-                Seen::updated(old, |old| if old == expected { desired } else { old } as u64)
-            })
+            let updated = |old: $type| if old == expected { desired } else { old } as u64;
+            let seen = |old: Option<&$type>| Seen::updated(old, updated);
+            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
+            if let Some(old) = quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Both, site, alone, seen)) {
+                return old;
+            }
+            let Some(local) = observed() else { return cas() };
+            local.perform_atomic(address, bytes, Reach::Both, site, cas, alone, seen)
         }
     )*};
 }
@@ -245,13 +295,9 @@ pub unsafe extern "C" fn __refrain_atomic_load16(place: *mut u128, out: *mut u12
     let load = || unsafe { cas16(place, 0, 0) };
     let value = match observed() {
         None => load(),
-        Some(local) => {
-            // SAFETY: compiled code passes a record of its site table.
-            unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, 16, Reach::Reads, load, load, |value| {
-                Seen::read(value.map_or(Moved::Unknown, |value| Moved::Wide(*value)))
-            })
-        }
+        Some(local) => local.perform_atomic(place as u64, 16, Reach::Reads, site, load, load, |value| {
+            Seen::read(value.map_or(Moved::Unknown, |value| Moved::Wide(*value)))
+        }),
     };
     // SAFETY: `out` is the caller's scratch memory.
     unsafe { out.write_unaligned(value) };
@@ -275,9 +321,7 @@ pub unsafe extern "C" fn __refrain_atomic_store16(place: *mut u128, value: *cons
         }
     };
     let Some(local) = observed() else { return store() };
-    // SAFETY: compiled code passes a record of its site table.
-    unsafe { at_access(local, site) };
-    local.perform_atomic(place as u64, 16, Reach::Writes, store, store, |_| {
+    local.perform_atomic(place as u64, 16, Reach::Writes, site, store, store, |_| {
         Seen::written(Moved::Wide(desired))
     })
 }
@@ -299,17 +343,13 @@ pub unsafe extern "C" fn __refrain_atomic_cas16(
     let cas = || unsafe { cas16(place, wanted, desired) };
     let found = match observed() {
         None => cas(),
-        Some(local) => {
-            // SAFETY: compiled code passes a record of its site table.
-            unsafe { at_access(local, site) };
-            local.perform_atomic(place as u64, 16, Reach::Both, cas, cas, |old| match old {
-                Some(old) => Seen {
-                    read: Moved::Wide(*old),
-                    written: Moved::Wide(if *old == wanted { desired } else { *old }),
-                },
-                None => Seen::UNKNOWN,
-            })
-        }
+        Some(local) => local.perform_atomic(place as u64, 16, Reach::Both, site, cas, cas, |old| match old {
+            Some(old) => Seen {
+                read: Moved::Wide(*old),
+                written: Moved::Wide(if *old == wanted { desired } else { *old }),
+            },
+            None => Seen::UNKNOWN,
+        }),
     };
     // SAFETY: as above.
     unsafe { expected.write_unaligned(found) };

@@ -142,12 +142,19 @@ pub fn unlock_unused(word: &AtomicU64, seen: u64) {
 /// Takes the lock bit; returns the word as it was.
 #[inline(always)]
 pub fn lock(word: &AtomicU64) -> u64 {
+    match try_lock(word) {
+        Some(seen) => seen,
+        None => wait_and_lock(word),
+    }
+}
+
+/// The same, unless it is held.
+#[inline(always)]
+pub fn try_lock(word: &AtomicU64) -> Option<u64> {
     let seen = word.load(Relaxed);
     // Acquire: pairs with the Release in `unlock`.
-    if seen & LOCKED == 0 && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok() {
-        return seen;
-    }
-    wait_and_lock(word)
+    let is_free = seen & LOCKED == 0 && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok();
+    is_free.then_some(seen)
 }
 
 #[cold]

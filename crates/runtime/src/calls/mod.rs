@@ -185,6 +185,9 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     if control::mode() == Mode::Off {
         return real(arguments);
     }
+    if is_shared_mapping(number, arguments) {
+        control::share_memory();
+    }
     if control::mode() == Mode::Record && rights::gives_up(number) {
         rights::before_giving_up(number, arguments);
     }
@@ -230,6 +233,12 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     };
     local.at_safe_point();
     result
+}
+
+/// Memory that others may write, too?
+fn is_shared_mapping(number: c_long, arguments: &[usize; 6]) -> bool {
+    let of_mapping = arguments[3] as i32 & libc::MAP_TYPE;
+    number == libc::SYS_shmat || number == libc::SYS_mmap && of_mapping != libc::MAP_PRIVATE
 }
 
 fn note_unknown(number: c_long) {

@@ -1,15 +1,18 @@
 //! malloc and its kin, as the program and its libraries call them.
 use crate::control;
 use crate::control::Mode;
+use crate::ghost::Turn;
 use crate::heap::class;
 use crate::heap::zone;
 use crate::local::Local;
 use crate::real;
 use crate::startup;
+use crate::sys::Backoff;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
+use run_model::Op;
 use runtime_abi::trace_file::what;
 
 /// Whose heap the program uses: known once the process has been taken over.
@@ -111,11 +114,41 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
         && !local.frees_nothing
     {
         let block = zone::whole_block(block as u64);
-        if zone::is_freed(block) {
-            end_by_double_free();
+        if zone::is_freed(block) || local.frees_twice_again() {
+            local.free_twice(block);
         }
         local.trace_block(what::FREE, block, class::bytes(zone::class_of(block)));
         local.release(block);
+    }
+}
+
+impl Local {
+    /// Replay: did the recording end with what this thread is about to free?
+    fn frees_twice_again(&mut self) -> bool {
+        control::mode() == Mode::Replay && self.event() >= self.slot.gate.load(Relaxed) && self.expects(Op::FreeTwice)
+    }
+
+    /// Somebody has freed the block already, or is about to; this is an event after that.
+    #[cold]
+    fn free_twice(&mut self, block: u64) -> ! {
+        if control::observes_sync() && !self.inside_event {
+            match self.begin(Op::FreeTwice, block) {
+                Turn::Record => {
+                    let first = zone::freed_by(block);
+                    let other = Some(first).filter(|first| first.thread.0 != self.index && first.count != 0);
+                    self.record_sync(Op::FreeTwice, block, 1, other.as_slice());
+                }
+                // Whoever freed it had completed what we have waited for, and does so before its next event.
+                Turn::Replay(_) => {
+                    let mut backoff = Backoff::default();
+                    while !zone::is_freed(block) && !control::has_diverged() {
+                        backoff.wait();
+                    }
+                }
+            }
+            self.complete();
+        }
+        end_by_double_free()
     }
 }
 

@@ -10,8 +10,12 @@ use crate::heap::class;
 use crate::local::Local;
 use crate::sys;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
 use run_model::Op;
+use run_model::Point;
+use run_model::ThreadIndex;
 use runtime_abi::ARENA;
 use runtime_abi::ARENA_BYTES;
 
@@ -108,9 +112,10 @@ impl ThreadHeap {
         Some(block)
     }
 
-    fn push(&mut self, class: u32, block: u64) {
+    fn push(&mut self, class: u32, block: u64, by: Point) {
         set_next(block, self.lists[class as usize]);
-        write(block - 8, class as u64 | MARK | FREED);
+        write(block - 16, u64::from(by.thread.0) << 48 | by.count & FREED_COUNT);
+        header(block).store(class as u64 | MARK | FREED, Release);
         self.lists[class as usize] = block;
         self.blocks[class as usize] += 1;
     }
@@ -183,7 +188,11 @@ impl Local {
     /// Frees a block of ours.
     pub fn release(&mut self, block: u64) {
         let class = class_of(block);
-        self.heap.push(class, block);
+        let by = Point {
+            thread: ThreadIndex(self.index),
+            count: self.event(),
+        };
+        self.heap.push(class, block, by);
         let blocks = self.heap.blocks[class as usize] as u64;
         if !self.inside_event && blocks > LIST_BLOCKS_MIN && blocks * class::bytes(class) > LIST_BYTES_MAX {
             self.give_to_pool(class);
@@ -223,7 +232,7 @@ impl Local {
             static LOCK: AtomicU64 = AtomicU64::new(0);
             let word = crate::access::cell::lock(&LOCK);
             let result = action(&mut self.heap);
-            LOCK.store(word, core::sync::atomic::Ordering::Release);
+            LOCK.store(word, Release);
             result
         }
     }
@@ -242,9 +251,27 @@ const MARK: u64 = 0x5e7a_1200_0000_0000;
 /// There as long as the block is on a list.
 const FREED: u64 = 1 << 16;
 
+/// The count of the thread that freed a block, before its header.
+const FREED_COUNT: u64 = (1 << 48) - 1;
+
+fn header(block: u64) -> &'static AtomicU64 {
+    // SAFETY: the word before a block of ours, which is 16-aligned.
+    unsafe { &*((block - 8) as *const AtomicU64) }
+}
+
 /// Was the block freed, and not given out again?
 pub fn is_freed(block: u64) -> bool {
-    read(block - 8) & FREED != 0
+    // Acquire: who freed it, and when, was written before.
+    header(block).load(Acquire) & FREED != 0
+}
+
+/// What the thread that freed the block had completed by then.
+pub fn freed_by(block: u64) -> Point {
+    let word = read(block - 16);
+    Point {
+        thread: ThreadIndex((word >> 48) as u32),
+        count: word & FREED_COUNT,
+    }
 }
 
 /// The size class of a block of ours.
