@@ -38,6 +38,16 @@ const FAILURES: [(&str, &str); 6] = [
 ];
 
 pub fn trials() -> Vec<Trial> {
+    let mut trials = of_guests();
+    for (test, package, scope) in BUGS {
+        trials.push(trial(format!("rust/bugs/{test}"), move |sandbox| {
+            bug(sandbox, test, package, scope)
+        }));
+    }
+    trials
+}
+
+fn of_guests() -> Vec<Trial> {
     vec![
         trial("rust/std", |sandbox| all_tests(sandbox, &["-p", "std-threads"], 12)),
         trial("rust/crates", |sandbox| all_tests(sandbox, &["-p", "crates"], 12)),
@@ -55,14 +65,62 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// `cargo refrain ARGUMENTS` in the workspace.
+/// Each bug is caught and comes back; in `tests/rust/bugs`, with their packages and scopes. Not `store_buffering`: while recording, atomics
+/// are sequentially consistent.
+const BUGS: [(&str, &str, &str); 20] = [
+    ("abba_deadlock", "threads-bugs", "sync"),
+    ("channel_shutdown", "threads-bugs", "sync"),
+    ("condvar_without_loop", "threads-bugs", "sync"),
+    ("double_checked_init", "threads-bugs", "sync"),
+    ("lost_wake_up", "threads-bugs", "sync"),
+    ("poisoned_lock", "threads-bugs", "sync"),
+    ("rwlock_upgrade", "threads-bugs", "sync"),
+    ("split_update", "threads-bugs", "sync"),
+    ("weak_upgrade", "threads-bugs", "sync"),
+    ("arc_swap_lost_update", "libraries-bugs", "sync"),
+    ("channel_asked_twice", "libraries-bugs", "sync"),
+    ("dashmap_check_then_act", "libraries-bugs", "sync"),
+    ("lock_across_rayon", "libraries-bugs", "sync"),
+    ("wrong_waiter_woken", "libraries-bugs", "sync"),
+    ("notify_without_permit", "tasks-bugs", "sync"),
+    ("select_cancellation", "tasks-bugs", "sync"),
+    ("task_race", "tasks-bugs", "sync"),
+    ("reference_count", "memory-bugs", "memory"),
+    ("stack_without_reclamation", "memory-bugs", "memory"),
+    ("unsafe_cell_race", "memory-bugs", "memory"),
+];
+
+fn bug(sandbox: &Sandbox, test: &str, package: &str, scope: &str) -> Checked {
+    let workspace = tool::guests().with_file_name("rust").join("bugs");
+    let arguments = [
+        "test",
+        "--locked",
+        "-p",
+        package,
+        test,
+        "--scope",
+        scope,
+        "--until-failure=2000",
+        "--chaos=1",
+        "--timeout",
+        "5",
+    ];
+    let ended = run_in(sandbox, &workspace, &arguments)?;
+    require(ended.status == 101, || ended.told("no run failed"))?;
+    replay(sandbox, &sandbox.only_run()?, 20)
+}
+
+/// `cargo refrain ARGUMENTS` in the workspace of guests.
 fn cargo_refrain(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Line> {
-    let workspace = tool::guests().with_file_name("guests-rust");
+    cargo_refrain_in(sandbox, &tool::guests().with_file_name("guests-rust"), arguments)
+}
+
+fn cargo_refrain_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<Line> {
     let shared = tool::scratch()
         .map_err(crate::Problem::Failed)?
         .with_file_name("suite-rust");
     let refrain = tool::refrain().map_err(crate::Problem::Failed)?;
-    let mut line = Line::new(refrain.with_file_name("cargo-refrain"), &workspace)
+    let mut line = Line::new(refrain.with_file_name("cargo-refrain"), workspace)
         .var("REFRAIN_DIR", sandbox.runs())
         .var("CARGO_TARGET_DIR", shared.join("target"))
         .var("XDG_CACHE_HOME", shared.join("cache"))
@@ -79,16 +137,20 @@ fn cargo_refrain(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Line> {
 
 /// Only one trial uses cargo at a time; its own lock would make the others' limits of time meaningless.
 fn run(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Ended> {
+    run_in(sandbox, &tool::guests().with_file_name("guests-rust"), arguments)
+}
+
+fn run_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<Ended> {
     static CARGO: Mutex<()> = Mutex::new(());
     let _alone = CARGO.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut fetch = cargo_refrain(sandbox, &[])?;
+    let mut fetch = cargo_refrain_in(sandbox, workspace, &[])?;
     fetch.program = "cargo".into();
     fetch.arguments = ["fetch", "--locked"].map(Into::into).to_vec();
     let fetched = sandbox.run(&fetch)?;
     if fetched.status != 0 {
         return skipped(format!("crates cannot be fetched: {}", fetched.stderr_text().trim()));
     }
-    sandbox.run(&cargo_refrain(sandbox, arguments)?)
+    sandbox.run(&cargo_refrain_in(sandbox, workspace, arguments)?)
 }
 
 /// Runs in the store, by name.
