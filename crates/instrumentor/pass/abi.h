@@ -29,6 +29,8 @@ constexpr uint32_t SiteVersion = 2;
 constexpr uint32_t SiteHeaderBytes = 32;
 constexpr uint32_t SiteRecordBytes = 32;
 constexpr uint32_t SpeRecordBytes = 20;
+// Of the flags of a table: plain accesses of the module are not observed, whatever is asked for.
+constexpr uint32_t SiteTableSyncOnly = 1;
 // Of the flags of a site: what is read there may be bytes that nobody has set.
 constexpr uint32_t SiteMayBeUndefined = 1;
 

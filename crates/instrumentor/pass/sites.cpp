@@ -1,4 +1,5 @@
 #include "sites.h"
+#include "options.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/BinaryFormat/Dwarf.h"
@@ -127,7 +128,7 @@ void SiteTable::emit() {
   put(Blob, StringBytes.size(), 4);
   put(Blob, Total, 4);
   put(Blob, Spes.size(), 4);
-  put(Blob, 0, 4);
+  put(Blob, observesPlainAccesses() ? 0 : abi::SiteTableSyncOnly, 4);
   for (const Key &K : Records) {
     for (uint32_t Word : K)
       put(Blob, Word, 4);

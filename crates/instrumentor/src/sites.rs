@@ -6,7 +6,7 @@
 //! blob's header, so it can mean "unknown".
 //!
 //! ```text
-//! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u32 elements  u32 reserved
+//! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u32 elements  u32 flags (1: for scope sync only)
 //!          site × sites   element × elements   strings, NUL-terminated   zeros up to a multiple of 16
 //! site:    u32 line  u16 column  u8 kind  u8 log2 of the size  u32 file  u32 function   (offsets in the strings)
 //!          u32 element  u32 flags (1: may read bytes that nobody has set)  8 reserved bytes
@@ -134,6 +134,7 @@ struct Blob {
     sites: usize,
     elements: usize,
     string_bytes: usize,
+    is_for_sync: bool,
 }
 
 impl Blob {
@@ -157,6 +158,11 @@ impl SiteTable {
             why: error.to_string(),
         })?;
         SiteTable::from_elf(path, &bytes)
+    }
+
+    /// Was a part of the object compiled for scope sync alone, so that its plain accesses cannot be observed?
+    pub fn is_for_sync_only(&self) -> bool {
+        self.blobs.iter().any(|blob| blob.is_for_sync)
     }
 
     /// `path` is only used in messages.
@@ -297,6 +303,7 @@ fn parse_blob(section: &[u8], start: usize) -> Result<(Blob, usize), Complaint> 
             sites,
             elements,
             string_bytes,
+            is_for_sync: field(28)? & runtime_abi::SITE_TABLE_SYNC_ONLY != 0,
         },
         total,
     ))

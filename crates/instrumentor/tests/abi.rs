@@ -24,6 +24,8 @@ fn the_pass_and_the_runtime_agree() {
     let slot = |offset: usize| offset as u64;
     for (name, theirs) in [
         ("Version", u64::from(runtime_abi::ABI_VERSION)),
+        ("SiteTableSyncOnly", u64::from(runtime_abi::SITE_TABLE_SYNC_ONLY)),
+        ("SiteMayBeUndefined", u64::from(runtime_abi::SITE_MAY_BE_UNDEFINED)),
         ("ChunkShadow", runtime_abi::CHUNK_SHADOW),
         ("ChunkBytes", runtime_abi::CHUNK_BYTES),
         ("SlotCount", slot(offset_of!(ThreadSlot, count))),

@@ -43,6 +43,10 @@ pub enum Error {
     NotInstrumented {
         path: PathBuf,
     },
+    /// Built by cargo refrain for its default scope.
+    BuiltForSync {
+        path: PathBuf,
+    },
     NeverAttached {
         path: PathBuf,
     },
@@ -168,6 +172,7 @@ impl Error {
             | Error::Script { .. }
             | Error::StaticProgram { .. }
             | Error::NotInstrumented { .. }
+            | Error::BuiltForSync { .. }
             | Error::NoRuntime { .. }
             | Error::NeverAttached { .. }
             | Error::NoDebugger { .. }
@@ -222,6 +227,12 @@ impl fmt::Display for Error {
                 f,
                 "{} was not built with refrain cc or refrain c++, so its threads cannot be observed; \
                  rebuild it with CC=\"refrain cc\" CXX=\"refrain c++\", or record it as it is with --scope inputs",
+                path.display()
+            ),
+            Error::BuiltForSync { path } => write!(
+                f,
+                "{} was built for scope sync, so its plain accesses to memory cannot be observed; record it with \
+                 --scope sync, or build it with cargo refrain build --scope memory",
                 path.display()
             ),
             Error::NoRuntime { path } => write!(

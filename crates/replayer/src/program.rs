@@ -1,6 +1,7 @@
 //! From a name on the command line to an executable that can be recorded, or the sentence why it cannot.
 use crate::Error;
 use crate::Result;
+use instrumentor::sites::SiteTable;
 use object::Endianness;
 use object::ReadCache;
 use object::ReadRef;
@@ -34,7 +35,12 @@ pub fn find_recordable(name: &OsStr, scope: Scope) -> Result<Recordable> {
     match needed_libraries(&path)? {
         Needed::Static => Err(Error::StaticProgram { path }),
         Needed::Libraries(names) if names.iter().any(|n| n == RUNTIME_LIBRARY) => {
-            Ok(Recordable { path, preload: None })
+            let is_too_little =
+                scope == Scope::Memory && SiteTable::read(&path).is_ok_and(|table| table.is_for_sync_only());
+            match is_too_little {
+                true => Err(Error::BuiltForSync { path }),
+                false => Ok(Recordable { path, preload: None }),
+            }
         }
         Needed::Libraries(_) if scope == Scope::Inputs => Ok(Recordable {
             path,

@@ -31,6 +31,8 @@ pub const SITE_SECTION: &str = "refrain_sites";
 /// In a record of the site table: what kind of site it is, and the shared program element that is accessed there.
 pub const SITE_KIND_OFFSET: usize = 6;
 pub const SITE_ELEMENT_OFFSET: usize = 16;
+/// Of the flags of a module's site table: its plain accesses are not observed, whatever is asked for.
+pub const SITE_TABLE_SYNC_ONLY: u32 = 1;
 /// Where in a site record its flags are.
 pub const SITE_FLAGS_OFFSET: usize = SITE_ELEMENT_OFFSET + 4;
 /// Of the flags: what is read there may be bytes that nobody has set.

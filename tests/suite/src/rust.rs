@@ -299,10 +299,27 @@ fn package(sandbox: &Sandbox) -> Checked {
         ended.told("the feature is not on")
     })?;
     replay(sandbox, &sandbox.only_run()?, 10)?;
+    // What was built for less cannot be recorded for more.
+    let program = program_of(&ended)?;
+    let refused = sandbox.run(&sandbox.refrain(["record", "--"]).arg(program))?;
+    require(
+        refused.status == 2 && refused.stderr_text().contains("was built for scope sync"),
+        || refused.told("recorded at scope memory"),
+    )?;
     let dump = sandbox.run(&sandbox.refrain(["dump"]))?.expect_status(0)?.stdout_text();
     require(dump.contains("c/ticket.c:"), || {
         "the C code of the package was not observed".to_owned()
     })
+}
+
+/// What cargo says that it runs, behind our runner.
+fn program_of(ended: &Ended) -> Checked<String> {
+    let text = ended.stderr_text();
+    let line = text.lines().find_map(|line| line.split_once("--runner "));
+    match line {
+        Some((_, path)) => Ok(path.trim_end_matches('`').to_owned()),
+        None => failed(ended.told("cargo does not say what it runs")),
+    }
 }
 
 fn nextest(sandbox: &Sandbox) -> Checked {

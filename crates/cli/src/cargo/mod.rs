@@ -6,9 +6,9 @@
 //! | (rustc) the linker | `instrumentor::rust::link`                          |
 //! | the runner         | [`runner`]: records a program, or each of its tests |
 mod build;
+mod harness;
 mod options;
 mod runner;
-mod tests;
 
 use crate::Ended;
 use crate::Failure;

@@ -1,6 +1,6 @@
 //! What cargo calls instead of a program it has built.
+use super::harness;
 use super::options;
-use super::tests;
 use crate::Ended;
 use crate::Failure;
 use crate::record;
@@ -33,9 +33,9 @@ pub fn run(arguments: &[OsString]) -> Ended {
         return Err(Failure::usage(format!("cannot start {}: {error}", path.display())));
     }
     match command {
-        "test" if has_harness => tests::run(program, rest, record_options),
+        "test" if has_harness => harness::run(program, rest, record_options),
         // One test at a time, named on the command line; or a program that is a test as a whole.
-        "nextest" | "test" => tests::one(&line, record_options),
+        "nextest" | "test" => harness::one(&line, record_options),
         _ => record::record(options::record_arguments(record_options, &line)?),
     }
 }

@@ -171,10 +171,12 @@ pub fn run(compiler: &OsStr, arguments: &[OsString], us: &Path) -> Result<i32, S
     let status = command
         .status()
         .map_err(|error| format!("cannot start {}: {error}", command.get_program().display()))?;
-    if status.success() && invocation.is_target && invocation.makes_static_library {
-        if let Some(directory) = &invocation.out_directory {
-            super::link::instrument_in_place(&directory.join(format!("lib{}.a", invocation.stem())))?;
-        }
+    if status.success()
+        && invocation.is_target
+        && invocation.makes_static_library
+        && let Some(directory) = &invocation.out_directory
+    {
+        super::link::instrument_in_place(&directory.join(format!("lib{}.a", invocation.stem())))?;
     }
     Ok(status.code().unwrap_or(1))
 }
