@@ -33,7 +33,7 @@ mod tests {
     use starting_line::StartingLine;
     use std::thread;
 
-    const VALUES_EACH: u64 = 20;
+    const VALUES_EACH: u64 = 60;
 
     #[test]
     fn unsafe_cell_race() {
