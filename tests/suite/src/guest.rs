@@ -242,6 +242,7 @@ fn ending(value: &str) -> Result<Ending, String> {
         ["assert"] => Ok(Ending::Signal(6)),
         ["hang"] => Ok(Ending::Hang),
         ["exit", code] => Ok(Ending::Exit(number(code)? as i32)),
+        ["signal", "ABRT"] => Ok(Ending::Signal(6)),
         ["signal", "SEGV"] => Ok(Ending::Signal(11)),
         _ => Err(format!("'{value}' is not a way to end")),
     }

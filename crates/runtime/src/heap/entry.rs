@@ -148,18 +148,7 @@ impl Local {
             }
             self.complete();
         }
-        end_by_double_free()
-    }
-}
-
-/// As libc does when it notices. It is the program's failure, so it happens in its name: recorded, and replayed.
-#[cold]
-fn end_by_double_free() -> ! {
-    const MESSAGE: &[u8] = b"free(): double free detected\n";
-    // SAFETY: the message is there; nothing comes after the second call.
-    unsafe {
-        libc::write(2, MESSAGE.as_ptr().cast(), MESSAGE.len());
-        libc::abort()
+        zone::end_by(b"free(): double free detected\n")
     }
 }
 
