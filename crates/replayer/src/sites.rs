@@ -144,7 +144,7 @@ mod tests {
             "t2::Counter::bump"
         );
         assert_eq!(
-            demangled("_RNvNtNtCsjrHSEGnQ3l9_3std9panicking11panic_count"),
+            demangled("_RNvNtCsjrHSEGnQ3l9_3std9panicking11panic_count"),
             "std::panicking::panic_count"
         );
         assert_eq!(demangled("main"), "main");
