@@ -44,6 +44,12 @@ pub fn trials() -> Vec<Trial> {
             bug(sandbox, test, package, scope)
         }));
     }
+    for (driver, scope) in HISTORIC {
+        trials.push(trial(format!("rust/historic/{driver}"), move |sandbox| {
+            let workspace = tool::guests().with_file_name("rust").join("historic").join(driver);
+            caught(sandbox, &workspace, &["--scope", scope])
+        }));
+    }
     trials
 }
 
@@ -65,7 +71,7 @@ fn of_guests() -> Vec<Trial> {
     ]
 }
 
-/// Each bug is caught and comes back; in `tests/rust/bugs`, with their packages and scopes. Not `store_buffering`: while recording, atomics
+/// Bugs of our own, in `tests/rust/bugs`, with their packages and scopes. Not `store_buffering`: while recording, atomics
 /// are sequentially consistent.
 const BUGS: [(&str, &str, &str); 20] = [
     ("abba_deadlock", "threads-bugs", "sync"),
@@ -90,22 +96,25 @@ const BUGS: [(&str, &str, &str); 20] = [
     ("unsafe_cell_race", "memory-bugs", "memory"),
 ];
 
+/// Published bugs of crates, at the versions that have them: `tests/rust/historic`.
+const HISTORIC: [(&str, &str); 4] = [
+    ("crossbeam-channel-double-free", "sync"),
+    ("crossbeam-deque-double-pop", "sync"),
+    ("sys-info-double-free", "memory"),
+    ("tokio-oneshot-close", "memory"),
+];
+
 fn bug(sandbox: &Sandbox, test: &str, package: &str, scope: &str) -> Checked {
     let workspace = tool::guests().with_file_name("rust").join("bugs");
-    let arguments = [
-        "test",
-        "--locked",
-        "-p",
-        package,
-        test,
-        "--scope",
-        scope,
-        "--until-failure=2000",
-        "--chaos=1",
-        "--timeout",
-        "5",
-    ];
-    let ended = run_in(sandbox, &workspace, &arguments)?;
+    let selection = ["-p", package, test, "--scope", scope, "--timeout", "5"];
+    caught(sandbox, &workspace, &selection)
+}
+
+/// Until it fails; and that run, again and again.
+fn caught(sandbox: &Sandbox, workspace: &Path, selection: &[&str]) -> Checked {
+    let mut arguments = vec!["test", "--locked", "--until-failure=2000", "--chaos=1"];
+    arguments.extend(selection);
+    let ended = run_in(sandbox, workspace, &arguments)?;
     require(ended.status == 101, || ended.told("no run failed"))?;
     replay(sandbox, &sandbox.only_run()?, 20)
 }
