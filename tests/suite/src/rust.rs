@@ -287,6 +287,13 @@ fn until_failure(sandbox: &Sandbox) -> Checked {
         .stderr_text();
     require(back.contains("updates were lost"), || {
         format!("the replay does not show the panic:\n{back}")
+    })?;
+    let line = sandbox.refrain(["replay", "--gdb", "--goto-failure", "--", "--batch"]);
+    let session = sandbox.run(&line)?;
+    let told = format!("{}{}", session.stdout_text(), session.stderr_text());
+    let is_there = told.contains("panics, after") && told.contains("in failing::lost_update");
+    require(session.status == 0 && is_there, || {
+        session.told("gdb is not where the test panicked")
     })
 }
 
