@@ -367,11 +367,14 @@ impl Local {
         self.slot.wait_thread.store(thread, Relaxed);
         self.slot.wait_count.store(count, Relaxed);
         self.slot.state.store(thread_state::WAITING, Release);
+        let mut look_after_ns = LOOK_AFTER_NS;
         loop {
-            sleep_until_woken(awaited, count);
+            sleep_until_woken(awaited, count, look_after_ns);
             if arrived() {
                 break;
             }
+            // A thousand threads that look all the time would leave no time for those that are awaited.
+            look_after_ns = (2 * look_after_ns).min(LOOK_AFTER_NS_MAX);
             if control::has_diverged() {
                 sleep_forever();
             }
@@ -448,14 +451,15 @@ unsafe fn stream_owner(stream: *mut libc::FILE) -> usize {
     }
 }
 
-/// A sleeper that is not woken looks for itself after this long: its wish may have been missed.
-const LOOK_EVERY_NS: u64 = 1_000_000;
+/// A sleeper that is not woken looks for itself after this long: its wish may have been missed. Then after twice as long.
+const LOOK_AFTER_NS: u64 = 1_000_000;
+const LOOK_AFTER_NS_MAX: u64 = 64_000_000;
 /// Looks at the other thread's count before going to sleep.
 pub const SPINS_AT_FIRST: u32 = 512;
 const SPINS_MAX: u32 = 4096;
 const SPINS_MIN: u32 = 32;
 
-fn sleep_until_woken(awaited: &ThreadSlot, count: u64) {
+fn sleep_until_woken(awaited: &ThreadSlot, count: u64, look_after_ns: u64) {
     let earlier = |at: u64| if at == 0 { count } else { at.min(count) };
     // SeqCst: the wish is visible before the count is looked at again.
     _ = awaited.wake_at.fetch_update(SeqCst, SeqCst, |at| Some(earlier(at)));
@@ -464,7 +468,7 @@ fn sleep_until_woken(awaited: &ThreadSlot, count: u64) {
     awaited.gate.fetch_min(count, Relaxed);
     let wakeups = awaited.wakeups.load(Acquire);
     if awaited.count.load(Acquire) < count {
-        sys::futex_wait(&awaited.wakeups, wakeups, LOOK_EVERY_NS);
+        sys::futex_wait(&awaited.wakeups, wakeups, look_after_ns);
     }
 }
 
