@@ -8,7 +8,7 @@ use rust_bench::Arguments;
 use std::thread;
 
 fn main() {
-    let arguments = Arguments::from_command_line(60);
+    let arguments = Arguments::from_command_line(600);
     let pairs = arguments.threads.div_ceil(2);
     let rounds = 1000 * arguments.size / pairs;
     let checksum: u64 = thread::scope(|scope| {
