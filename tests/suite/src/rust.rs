@@ -394,12 +394,9 @@ fn usage(sandbox: &Sandbox) -> Checked {
             .contains("cargo refrain test flaky_test --until-failure"),
         || help.told("no example"),
     )?;
-    let elsewhere = cargo_refrain(sandbox, &["build"])?;
-    let elsewhere = Line {
-        directory: sandbox.work().to_owned(),
-        ..elsewhere
-    };
-    let ended = sandbox.run(&elsewhere)?;
+    // Not just a directory without a package: cargo would find the one that the suite itself is in.
+    let nowhere = ["build", "--manifest-path", "nowhere/Cargo.toml"];
+    let ended = sandbox.run(&cargo_refrain(sandbox, &nowhere)?)?;
     if ended.status == 2 && ended.stderr_text().contains("Cargo.toml") {
         return Ok(());
     }

@@ -114,10 +114,11 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
         && !local.frees_nothing
     {
         let block = zone::whole_block(block as u64);
-        if zone::is_freed(block) || local.frees_twice_again() {
+        let bytes = class::bytes(zone::class_of(block));
+        if local.frees_twice_again() || zone::mark_freed(block) {
             local.free_twice(block);
         }
-        local.trace_block(what::FREE, block, class::bytes(zone::class_of(block)));
+        local.trace_block(what::FREE, block, bytes);
         local.release(block);
     }
 }

@@ -10,6 +10,7 @@ use crate::heap::class;
 use crate::local::Local;
 use crate::sys;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::AcqRel;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
@@ -257,6 +258,12 @@ const FREED_COUNT: u64 = (1 << 48) - 1;
 fn header(block: u64) -> &'static AtomicU64 {
     // SAFETY: the word before a block of ours, which is 16-aligned.
     unsafe { &*((block - 8) as *const AtomicU64) }
+}
+
+/// Marks the block as freed. True: it was already. Of two threads that do so at once, one is told.
+pub fn mark_freed(block: u64) -> bool {
+    // AcqRel: who freed it is known to whoever finds the mark, if that was not at the same moment.
+    header(block).fetch_or(FREED, AcqRel) & FREED != 0
 }
 
 /// Was the block freed, and not given out again?
