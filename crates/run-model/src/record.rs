@@ -159,7 +159,7 @@ pub enum Op {
     StreamUnlock = 42,
     /// A system call; its number is the object. Not in logs: inputs have a file of their own.
     Call = 43,
-    /// The allocator found that a block was free already; `value` is 1.
+    /// The allocator found that a block was free already; `value` is 1 if the same thread had freed it, 2 if another one.
     FreeTwice = 44,
 }
 

@@ -12,7 +12,9 @@ use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Relaxed;
+use run_model::Kind;
 use run_model::Op;
+use runtime_abi::schedule_file::GateEntry;
 use runtime_abi::trace_file::what;
 
 /// Whose heap the program uses: known once the process has been taken over.
@@ -115,7 +117,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     {
         let block = zone::whole_block(block as u64);
         let bytes = class::bytes(zone::class_of(block));
-        if local.frees_twice_again() || zone::mark_freed(block) {
+        if local.frees_twice_again(block) || zone::mark_freed(block) {
             local.free_twice(block);
         }
         local.trace_block(what::FREE, block, bytes);
@@ -123,10 +125,18 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
     }
 }
 
+/// Who freed a block that is freed twice: values of such a record.
+const AFTER_ITSELF: i64 = 1;
+const AFTER_ANOTHER: i64 = 2;
+
 impl Local {
-    /// Replay: did the recording end with what this thread is about to free?
-    fn frees_twice_again(&mut self) -> bool {
-        control::mode() == Mode::Replay && self.event() >= self.slot.gate.load(Relaxed) && self.expects(Op::FreeTwice)
+    /// Replay: was the block freed by another thread before, in the recording?
+    fn frees_twice_again(&self, block: u64) -> bool {
+        let is_that = |gate: &GateEntry| {
+            let is_kind = gate.kind == Kind::Sync as u8 && gate.op == Op::FreeTwice as u8;
+            is_kind && gate.object == block && gate.value == AFTER_ANOTHER
+        };
+        control::mode() == Mode::Replay && self.cursor.peek(self.event()).is_some_and(is_that)
     }
 
     /// Somebody has freed the block already, or is about to; this is an event after that.
@@ -137,7 +147,12 @@ impl Local {
                 Turn::Record => {
                     let first = zone::freed_by(block);
                     let other = Some(first).filter(|first| first.thread.0 != self.index && first.count != 0);
-                    self.record_sync(Op::FreeTwice, block, 1, other.as_slice());
+                    let after = if first.thread.0 == self.index {
+                        AFTER_ITSELF
+                    } else {
+                        AFTER_ANOTHER
+                    };
+                    self.record_sync(Op::FreeTwice, block, after, other.as_slice());
                 }
                 // Whoever freed it had completed what we have waited for, and does so before its next event.
                 Turn::Replay(_) => {
