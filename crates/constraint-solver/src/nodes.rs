@@ -61,6 +61,11 @@ impl<T: Copy> Lists<T> {
         Lists { firsts, items }
     }
 
+    /// The items of all lists.
+    pub(crate) fn all(&self) -> &[T] {
+        &self.items
+    }
+
     pub(crate) fn of(&self, list: usize) -> &[T] {
         &self.items[self.firsts[list] as usize..self.firsts[list + 1] as usize]
     }

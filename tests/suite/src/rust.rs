@@ -1,4 +1,4 @@
-//! Rust packages through `cargo refrain`: `tests/guests-rust`, a workspace of its own.
+//! Rust packages through `cargo refrain`: `tests/rust/guests`, a workspace of its own.
 //!
 //! All trials share one target directory and one cache, which stay between runs of the suite: the standard library is
 //! instrumented once, and cargo builds what has changed. Crates come from the registry, as its lock file says.
@@ -46,7 +46,7 @@ pub fn trials() -> Vec<Trial> {
     }
     for (driver, scope) in HISTORIC {
         trials.push(trial(format!("rust/historic/{driver}"), move |sandbox| {
-            let workspace = tool::guests().with_file_name("rust").join("historic").join(driver);
+            let workspace = workspace("historic").join(driver);
             caught(sandbox, &workspace, &["--scope", scope])
         }));
     }
@@ -105,7 +105,7 @@ const HISTORIC: [(&str, &str); 4] = [
 ];
 
 fn bug(sandbox: &Sandbox, test: &str, package: &str, scope: &str) -> Checked {
-    let workspace = tool::guests().with_file_name("rust").join("bugs");
+    let workspace = workspace("bugs");
     let selection = ["-p", package, test, "--scope", scope, "--timeout", "5"];
     caught(sandbox, &workspace, &selection)
 }
@@ -119,9 +119,14 @@ fn caught(sandbox: &Sandbox, workspace: &Path, selection: &[&str]) -> Checked {
     replay(sandbox, &sandbox.only_run()?, 20)
 }
 
+/// One of the folders in `tests/rust`.
+fn workspace(name: &str) -> PathBuf {
+    tool::guests().with_file_name("rust").join(name)
+}
+
 /// `cargo refrain ARGUMENTS` in the workspace of guests.
 fn cargo_refrain(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Line> {
-    cargo_refrain_in(sandbox, &tool::guests().with_file_name("guests-rust"), arguments)
+    cargo_refrain_in(sandbox, &workspace("guests"), arguments)
 }
 
 fn cargo_refrain_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<Line> {
@@ -146,7 +151,7 @@ fn cargo_refrain_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> 
 
 /// Only one trial uses cargo at a time; its own lock would make the others' limits of time meaningless.
 fn run(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Ended> {
-    run_in(sandbox, &tool::guests().with_file_name("guests-rust"), arguments)
+    run_in(sandbox, &workspace("guests"), arguments)
 }
 
 fn run_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<Ended> {

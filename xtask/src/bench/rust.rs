@@ -72,64 +72,43 @@ pub fn rust(arguments: &[&str]) -> Result<(), Failure> {
 fn build(folder: &Path) -> Result<Built, Failure> {
     let manifest = root().join("tests/rust/bench/Cargo.toml");
     let mut seconds = Vec::new();
-    let mut cargo = |what: &'static str, words: &[&str], variables: &[(&str, &str)]| {
+    let mut build = |what: &'static str, mut command: Command| {
         let directory = folder.join(what);
-        let mut command = Command::new("cargo");
-        command
-            .args(words)
-            .args(["--release", "--manifest-path"])
-            .arg(&manifest);
+        command.args(["--release", "--manifest-path"]).arg(&manifest);
         command.arg("--target-dir").arg(&directory);
         // Nothing that is set for building the tools: these are other programs, and have folders of their own.
-        command.env_remove("CARGO_TARGET_DIR").envs(variables.iter().copied());
-        command.env("PATH", path_with_refrain()?);
+        command.env_remove("CARGO_TARGET_DIR");
         let started = Instant::now();
         command.run()?;
         seconds.push((what, started.elapsed().as_secs_f64()));
         Ok::<PathBuf, Failure>(directory)
     };
-    let native = cargo("native", &["build", "--target", TRIPLE], &[])?;
+    let cargo = || {
+        let mut command = Command::new("cargo");
+        command.args(["build", "--target", TRIPLE]);
+        command
+    };
+    let cargo_refrain = |scope: &str| {
+        let mut command = Command::new(refrain().with_file_name("cargo-refrain"));
+        command.args(["refrain", "build", "--scope", scope]);
+        command
+    };
+    let mut sanitized = cargo();
     let flags = "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer";
-    let variables = [("RUSTC_BOOTSTRAP", "1"), ("RUSTFLAGS", flags)];
-    let tsan = cargo("tsan", &["build", "--target", TRIPLE], &variables).ok();
-    let sync = cargo("sync", &["refrain", "build", "--scope", "sync"], &[])?;
-    let memory = cargo("memory", &["refrain", "build", "--scope", "memory"], &[])?;
-    let plain = |directory: PathBuf| directory.join(TRIPLE).join("release");
+    sanitized.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags);
+    let programs = |directory: PathBuf| directory.join(TRIPLE).join("release");
+    let recordable = |directory: PathBuf, scope: &str| programs(directory.join("refrain").join(scope));
+    let native = programs(build("native", cargo())?);
+    let tsan = build("tsan", sanitized).ok().map(programs);
+    let sync = recordable(build("sync", cargo_refrain("sync"))?, "sync");
+    let memory = recordable(build("memory", cargo_refrain("memory"))?, "memory");
     Ok(Built {
-        native: plain(native),
-        tsan: tsan.map(plain),
-        sync: recordable(&sync)?,
-        memory: recordable(&memory)?,
+        native,
+        tsan,
+        sync,
+        memory,
         seconds,
     })
-}
-
-/// `cargo refrain` is found as any other command of cargo's is.
-fn path_with_refrain() -> Result<std::ffi::OsString, Failure> {
-    let tools = refrain();
-    let mut folders: Vec<PathBuf> = tools.parent().map(Path::to_owned).into_iter().collect();
-    folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
-    std::env::join_paths(folders).map_err(|e| Failure::new(e.to_string()))
-}
-
-/// The folder with the programs in what `cargo refrain` made.
-fn recordable(directory: &Path) -> Result<PathBuf, Failure> {
-    let mut folders = vec![directory.to_owned()];
-    while let Some(folder) = folders.pop() {
-        if PROGRAMS.iter().all(|program| folder.join(program).is_file()) {
-            return Ok(folder);
-        }
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-            }
-        }
-    }
-    Err(Failure::new(format!(
-        "cargo refrain left no programs in {}",
-        directory.display()
-    )))
 }
 
 /// Every variant once, one after the other.

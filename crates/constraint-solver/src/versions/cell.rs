@@ -3,7 +3,7 @@ use crate::versions::access::Access;
 use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
 use crate::versions::access::is_locked;
-use crate::versions::interleaving::Content as Held;
+use crate::versions::interleaving::Held;
 use crate::versions::interleaving::Touch;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -16,13 +16,6 @@ struct Content {
     unknown: u8,
     /// Bytes that nobody has written.
     initial: u8,
-}
-
-/// What a cell held before its first write, as far as reads tell.
-#[derive(Clone, Copy, Debug, Default)]
-struct Initial {
-    value: u64,
-    known: u8,
 }
 
 /// The order of a cell's writes by versions, and where in it the reads are.
@@ -78,7 +71,7 @@ pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
     let counted = is_orderly && is_locked(accesses);
     let mut linker = Linker {
         contents: contents(accesses, &writes),
-        initial: Initial::default(),
+        initial: Held::default(),
         indices: BTreeMap::new(),
     };
     // Of all places from this one on, the oldest version.
@@ -159,10 +152,7 @@ pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
         unverifiable,
         orderly: is_orderly,
         doubtful,
-        initial: Held {
-            value: linker.initial.value,
-            known: linker.initial.known,
-        },
+        initial: linker.initial,
     }
 }
 
@@ -310,7 +300,7 @@ fn ranges(accesses: &[Access], places: &[u32], oldest: &[u64]) -> Vec<(u32, (u32
 struct Linker {
     /// After so many writes.
     contents: Vec<Content>,
-    initial: Initial,
+    initial: Held,
     /// For the bytes of some reads, where the cell had which content.
     indices: BTreeMap<u8, Index>,
 }

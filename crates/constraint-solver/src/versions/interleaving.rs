@@ -3,6 +3,8 @@
 //! Threads take their events in turn. One that writes nothing open is taken as soon as the content is what it saw: that
 //! changes nothing for others. So only writes are a choice; the one that versions put first is tried first. What has led nowhere
 //! once is not tried again, so a mistake costs little more than the way back to it.
+use crate::nodes::Lists;
+use crate::nodes::Numbering;
 use crate::problem::Node;
 use crate::versions::access::bytes_of;
 use crate::versions::access::different_bytes;
@@ -31,15 +33,15 @@ pub(crate) struct Touch {
 
 /// What a part holds. Bytes that are not known may be anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Content {
+pub(crate) struct Held {
     pub(crate) value: u64,
     pub(crate) known: u8,
 }
 
-impl Content {
+impl Held {
     /// With zero in these bytes.
-    pub(crate) fn without(self, bytes: u8) -> Content {
-        Content {
+    pub(crate) fn without(self, bytes: u8) -> Held {
+        Held {
             value: self.value & !bytes_of(bytes),
             known: self.known | bytes,
         }
@@ -53,14 +55,14 @@ impl Content {
         different_bytes(self.value, touch.saw) & touch.read & self.known == 0
     }
 
-    fn after(self, touch: &Touch) -> Content {
+    fn after(self, touch: &Touch) -> Held {
         let bytes = bytes_of(touch.written);
         match touch.unknown {
-            true => Content {
+            true => Held {
                 value: self.value & !bytes,
                 known: self.known & !touch.written,
             },
-            false => Content {
+            false => Held {
                 value: self.value & !bytes | touch.value,
                 known: self.known | touch.written,
             },
@@ -76,44 +78,37 @@ fn mix(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// Lists, one for each event of a thread, one after the other.
-#[derive(Clone, Debug)]
-pub(crate) struct Lists<T> {
-    starts: Vec<u32>,
-    items: Vec<T>,
+/// What the events touch, and what has to come before each.
+pub(crate) struct Events {
+    numbering: Numbering,
+    touches: Lists<Touch>,
+    after: Lists<Node>,
 }
 
-impl<T: Copy> Lists<T> {
-    /// `items`: with the event each belongs to, in any order.
-    pub(crate) fn new(events: usize, mut items: Vec<(u32, T)>) -> Lists<T> {
-        items.sort_by_key(|(event, _)| *event);
-        let mut starts = vec![0; events + 1];
-        for (event, _) in &items {
-            starts[*event as usize + 1] += 1;
-        }
-        for event in 0..events {
-            starts[event + 1] += starts[event];
-        }
-        Lists {
-            starts,
-            items: items.into_iter().map(|(_, item)| item).collect(),
+impl Events {
+    /// `lengths`: of each thread. `after`: pairs of which the second has to come before the first.
+    pub(crate) fn new(
+        lengths: impl IntoIterator<Item = u32>,
+        touches: &[(Node, Touch)],
+        after: impl Iterator<Item = (Node, Node)> + Clone,
+    ) -> Events {
+        let numbering = Numbering::new(lengths);
+        let touches = touches.iter().map(|(node, touch)| (numbering.id(*node), *touch));
+        let after = after.map(|(node, before)| (numbering.id(node), before));
+        Events {
+            touches: Lists::new(numbering.nodes(), touches, Touch::default()),
+            after: Lists::new(numbering.nodes(), after, Node { chain: 0, position: 0 }),
+            numbering,
         }
     }
 
-    fn of(&self, event: u32) -> &[T] {
-        let event = event as usize;
-        &self.items[self.starts[event] as usize..self.starts[event + 1] as usize]
+    pub(crate) fn threads(&self) -> u32 {
+        self.numbering.chains() as u32
     }
 
-    fn len(&self) -> u32 {
-        self.starts.len() as u32 - 1
+    fn touches(&self, node: Node) -> &[Touch] {
+        self.touches.of(self.numbering.id(node))
     }
-}
-
-/// What the events of a thread touch, and what has to come before them.
-pub(crate) struct Thread {
-    pub(crate) touches: Lists<Touch>,
-    pub(crate) after: Lists<Node>,
 }
 
 /// A choice that was made: how much had been done before it, and what else could be done.
@@ -125,26 +120,26 @@ struct Choice {
 
 /// All events in an order that gives each read its value. `contents`: at first. `early`: by how many writes of its part a read
 /// may come before its rank.
-pub(crate) fn find(threads: &[Thread], contents: Vec<Content>, early: u32) -> Option<Vec<Node>> {
-    let events: usize = threads.iter().map(|thread| thread.touches.len() as usize).sum();
+pub(crate) fn find(events: &Events, contents: Vec<Held>, early: u32) -> Option<Vec<Node>> {
+    let count = events.numbering.nodes();
     let mut interleaving = Interleaving {
-        threads,
+        events,
         early,
-        positions: vec![0; threads.len()],
+        positions: vec![0; events.numbering.chains()],
         written: vec![0; contents.len()],
         reads: vec![0; contents.len()],
-        reads_due: reads_due(threads, contents.len()),
+        reads_due: reads_due(events, contents.len()),
         contents,
-        order: Vec::with_capacity(events),
+        order: Vec::with_capacity(count),
         overwritten: Vec::new(),
         hash: 0,
     };
     let mut failed: BTreeSet<u64> = BTreeSet::new();
     let mut choices: Vec<Choice> = Vec::new();
-    let most = events.saturating_mul(CHOICES).min(CHOICES_MAX.max(2 * events));
+    let most = count.saturating_mul(CHOICES).min(CHOICES_MAX.max(2 * count));
     for _ in 0..most {
         interleaving.read();
-        if interleaving.order.len() == events {
+        if interleaving.order.len() == count {
             return Some(interleaving.order);
         }
         let mut open = Vec::new();
@@ -167,10 +162,9 @@ pub(crate) fn find(threads: &[Thread], contents: Vec<Content>, early: u32) -> Op
 }
 
 /// For each part, after each number of writes, how many reads should be done.
-fn reads_due(threads: &[Thread], parts: usize) -> Vec<Vec<u32>> {
+fn reads_due(events: &Events, parts: usize) -> Vec<Vec<u32>> {
     let mut due: Vec<Vec<u32>> = vec![Vec::new(); parts];
-    let touches = threads.iter().flat_map(|thread| &thread.touches.items);
-    for touch in touches.filter(|touch| touch.written == 0) {
+    for touch in events.touches.all().iter().filter(|touch| touch.written == 0) {
         let due = &mut due[touch.part as usize];
         let rank = touch.rank as usize;
         if due.len() <= rank {
@@ -187,11 +181,11 @@ fn reads_due(threads: &[Thread], parts: usize) -> Vec<Vec<u32>> {
 }
 
 struct Interleaving<'a> {
-    threads: &'a [Thread],
+    events: &'a Events,
     early: u32,
     /// How many events of each thread are done.
     positions: Vec<u32>,
-    contents: Vec<Content>,
+    contents: Vec<Held>,
     /// How many writes of each part are done.
     written: Vec<u32>,
     /// How many reads of each part are done; and for each number of writes, how many should be.
@@ -200,22 +194,30 @@ struct Interleaving<'a> {
     /// The events that are done.
     order: Vec<Node>,
     /// For each write of these, in their order, what was there.
-    overwritten: Vec<Content>,
+    overwritten: Vec<Held>,
     /// Of positions and contents.
     hash: u64,
 }
 
 impl Interleaving<'_> {
-    /// The next event of a thread, if nothing has to come before it.
+    /// The thread's next event, if it has one.
+    fn position(&self, thread: u32) -> Node {
+        Node {
+            chain: thread,
+            position: self.positions[thread as usize],
+        }
+    }
+
+    /// What the next event of a thread touches, if nothing has to come before it.
     fn next(&self, thread: u32) -> Option<&[Touch]> {
-        let position = self.positions[thread as usize];
-        let Thread { touches, after } = &self.threads[thread as usize];
-        if position == touches.len() {
+        let Events { numbering, after, .. } = self.events;
+        let node = self.position(thread);
+        if node.position == numbering.length(thread) {
             return None;
         }
-        let mut before = after.of(position).iter();
+        let mut before = after.of(numbering.id(node)).iter();
         let is_due = before.all(|before| self.positions[before.chain as usize] > before.position);
-        let touches = touches.of(position);
+        let touches = self.events.touches(node);
         let is_possible = |touch: &Touch| {
             let part = touch.part as usize;
             let written = self.written[part];
@@ -230,7 +232,7 @@ impl Interleaving<'_> {
         let mut is_changed = true;
         while is_changed {
             is_changed = false;
-            for thread in 0..self.threads.len() as u32 {
+            for thread in 0..self.events.threads() {
                 while self
                     .next(thread)
                     .is_some_and(|touches| touches.iter().all(|touch| touch.written == 0))
@@ -255,7 +257,7 @@ impl Interleaving<'_> {
             i64::from(touch.rank.saturating_sub(written)) + i64::from(due.saturating_sub(self.reads[part]))
         };
         let mut writers: Vec<(i64, u32)> = Vec::new();
-        for thread in 0..self.threads.len() as u32 {
+        for thread in 0..self.events.threads() {
             if let Some(touches) = self.next(thread) {
                 let writes = touches.iter().filter(|touch| touch.written != 0);
                 writers.extend(writes.map(early).max().map(|early| (early, thread)));
@@ -266,9 +268,9 @@ impl Interleaving<'_> {
     }
 
     fn take(&mut self, thread: u32) {
-        let position = self.positions[thread as usize];
-        let threads = self.threads;
-        for touch in threads[thread as usize].touches.of(position) {
+        let node = self.position(thread);
+        let events = self.events;
+        for touch in events.touches(node) {
             if touch.written != 0 {
                 let before = self.contents[touch.part as usize];
                 self.overwritten.push(before);
@@ -278,18 +280,15 @@ impl Interleaving<'_> {
                 self.reads[touch.part as usize] += 1;
             }
         }
-        self.go_to(thread, position + 1);
-        self.order.push(Node {
-            chain: thread,
-            position,
-        });
+        self.go_to(thread, node.position + 1);
+        self.order.push(node);
     }
 
     /// Undoes all but the first `done` events.
     fn go_back(&mut self, done: usize) {
-        let threads = self.threads;
-        for Node { chain, position } in self.order.split_off(done).into_iter().rev() {
-            for touch in threads[chain as usize].touches.of(position).iter().rev() {
+        let events = self.events;
+        for node in self.order.split_off(done).into_iter().rev() {
+            for touch in events.touches(node).iter().rev() {
                 if touch.written != 0 {
                     let before = self.overwritten.pop().expect("every write has put one there");
                     self.set(touch.part, before);
@@ -298,11 +297,11 @@ impl Interleaving<'_> {
                     self.reads[touch.part as usize] -= 1;
                 }
             }
-            self.go_to(chain, position);
+            self.go_to(node.chain, node.position);
         }
     }
 
-    fn set(&mut self, part: u32, content: Content) {
+    fn set(&mut self, part: u32, content: Held) {
         let before = self.contents[part as usize];
         self.hash ^= before.hash(part) ^ content.hash(part);
         self.contents[part as usize] = content;
@@ -330,15 +329,18 @@ mod tests {
         }
     }
 
-    fn threads(touches: Vec<Vec<(u32, Touch)>>) -> Vec<Thread> {
-        let of_thread = |touches: Vec<(u32, Touch)>| {
-            let events = touches.iter().map(|(event, _)| event + 1).max().unwrap_or(0) as usize;
-            Thread {
-                touches: Lists::new(events, touches),
-                after: Lists::new(events, Vec::new()),
-            }
-        };
-        touches.into_iter().map(of_thread).collect()
+    /// Each thread's events touch one thing each. `after`: as for [`Events`].
+    fn events(threads: &[Vec<Touch>], after: &[(Node, Node)]) -> Events {
+        let mut touches = Vec::new();
+        for (chain, thread) in (0..).zip(threads) {
+            touches.extend(
+                (0..)
+                    .zip(thread)
+                    .map(|(position, touch)| (Node { chain, position }, *touch)),
+            );
+        }
+        let lengths = threads.iter().map(|thread| thread.len() as u32);
+        Events::new(lengths, &touches, after.iter().copied())
     }
 
     fn write(value: u64, rank: u32) -> Touch {
@@ -358,21 +360,21 @@ mod tests {
         }
     }
 
-    const ZERO: Content = Content {
+    const ZERO: Held = Held {
         value: 0,
         known: u8::MAX,
     };
 
     /// Does each read find its value in this order? That of each thread is kept, and nothing is missing.
-    fn explains(threads: &[Thread], contents: &[Content], order: &[Node]) -> bool {
+    fn explains(events: &Events, contents: &[Held], order: &[Node]) -> bool {
         let mut contents = contents.to_vec();
-        let mut positions = vec![0; threads.len()];
+        let mut positions = vec![0; events.numbering.chains()];
         for node in order {
             if positions[node.chain as usize] != node.position {
                 return false;
             }
             positions[node.chain as usize] += 1;
-            for touch in threads[node.chain as usize].touches.of(node.position) {
+            for touch in events.touches(*node) {
                 let content = &mut contents[touch.part as usize];
                 if !content.allows(touch) {
                     return false;
@@ -380,40 +382,31 @@ mod tests {
                 *content = content.after(touch);
             }
         }
-        positions
-            .iter()
-            .zip(threads)
-            .all(|(done, thread)| *done == thread.touches.len())
+        (0..events.threads()).all(|thread| positions[thread as usize] == events.numbering.length(thread))
     }
 
     #[test]
     fn a_write_that_is_late() {
         // The first by its version, the last by its value.
-        let threads = threads(vec![
-            vec![(0, write(1, 0))],
-            vec![(0, write(2, 1)), (1, read(2)), (2, write(3, 2)), (3, read(1))],
-        ]);
-        let order = find(&threads, vec![ZERO], 4).expect("there is an order");
-        assert!(explains(&threads, &[ZERO], &order));
+        let threads = [vec![write(1, 0)], vec![write(2, 1), read(2), write(3, 2), read(1)]];
+        let events = events(&threads, &[]);
+        let order = find(&events, vec![ZERO], 4).expect("there is an order");
+        assert!(explains(&events, &[ZERO], &order));
     }
 
     #[test]
     fn what_cannot_be() {
         // Each saw the other's write overwrite its own.
-        let threads = threads(vec![
-            vec![(0, write(1, 0)), (1, read(2)), (2, read(1))],
-            vec![(0, write(2, 0)), (1, read(1))],
-        ]);
-        assert_eq!(find(&threads, vec![ZERO], 4), None);
+        let threads = [vec![write(1, 0), read(2), read(1)], vec![write(2, 0), read(1)]];
+        assert_eq!(find(&events(&threads, &[]), vec![ZERO], 4), None);
     }
 
     #[test]
     fn what_has_to_come_before() {
-        let mut threads = threads(vec![vec![(0, write(1, 0))], vec![(0, write(2, 1)), (1, read(2))]]);
-        let last = Node { chain: 1, position: 1 };
-        threads[0].after = Lists::new(1, vec![(0, last)]);
-        let order = find(&threads, vec![ZERO], 4).expect("there is an order");
-        assert_eq!(order.last(), Some(&Node { chain: 0, position: 0 }));
+        let threads = [vec![write(1, 0)], vec![write(2, 1), read(2)]];
+        let (first, last) = (Node { chain: 0, position: 0 }, Node { chain: 1, position: 1 });
+        let order = find(&events(&threads, &[(first, last)]), vec![ZERO], 4).expect("there is an order");
+        assert_eq!(order.last(), Some(&first));
     }
 
     /// Runs of random programs with few values; versions are wrong by some places.
@@ -424,7 +417,7 @@ mod tests {
             let (count, parts, values) = (2 + random.below(3), 1 + random.below(3), 2 + random.below(6));
             let mut contents = vec![ZERO; parts as usize];
             let mut written = vec![0; parts as usize];
-            let mut touches: Vec<Vec<(u32, Touch)>> = vec![Vec::new(); count as usize];
+            let mut threads: Vec<Vec<Touch>> = vec![Vec::new(); count as usize];
             for _ in 0..400 {
                 let (thread, part) = (random.below(count) as usize, random.below(parts) as usize);
                 let touch = if random.below(2) == 0 {
@@ -442,14 +435,13 @@ mod tests {
                     ..touch
                 };
                 contents[part] = contents[part].after(&touch);
-                let event = touches[thread].len() as u32;
-                touches[thread].push((event, touch));
+                threads[thread].push(touch);
             }
-            let threads = threads(touches);
+            let events = events(&threads, &[]);
             let contents = vec![ZERO; parts as usize];
-            let order = find(&threads, contents.clone(), 4);
+            let order = find(&events, contents.clone(), 4);
             let order = order.unwrap_or_else(|| panic!("seed {seed}: no order was found of a run that happened"));
-            assert!(explains(&threads, &contents, &order), "seed {seed}");
+            assert!(explains(&events, &contents, &order), "seed {seed}");
         }
     }
 }

@@ -34,9 +34,7 @@ use access::accesses;
 use access::are_of_one_part;
 use cell::Belief;
 use cell::Linkage;
-use interleaving::Lists;
-use interleaving::Thread;
-use interleaving::Touch;
+use interleaving::Events;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Method;
@@ -190,8 +188,9 @@ fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch)
         })
         .collect();
     let translator = Translator::new(logs, extents, &accesses);
-    let mut is_interleaved = cells.iter().any(|cell| cell.how == How::Search);
-    if is_interleaved {
+    // Interleaving is tried once, as soon as versions are not enough.
+    let mut versions_suffice = cells.iter().all(|cell| cell.how == How::Versions);
+    if !versions_suffice {
         translator.interleave(&mut cells);
     }
     loop {
@@ -203,8 +202,8 @@ fn solve_within(logs: &Logs, extents: &Extents, hints: Hints, watch: &dyn Watch)
                 translation.unverifiable = unverifiable(&cells);
                 return Ok((translation, resolved, counted));
             }
-            Err(_) if !is_interleaved => {
-                is_interleaved = true;
+            Err(_) if versions_suffice => {
+                versions_suffice = false;
                 translator.interleave(&mut cells);
             }
             Err(circle) => {
@@ -336,21 +335,15 @@ impl<'a> Translator<'a> {
     fn interleave(&self, cells: &mut [Cell<'_>]) {
         let is_open = |cell: &Cell<'_>| !cell.linkage.counted && !is_private(cell.accesses);
         let certain = self.translate(cells.iter().filter(|cell| !is_open(cell))).problem;
-        let mut after: Vec<Vec<(u32, Node)>> = vec![Vec::new(); self.events.len()];
-        for edge in &certain.edges {
-            after[edge.after.chain as usize].push((edge.after.position, edge.before));
-        }
-        let mut touches: Vec<Vec<(u32, Touch)>> = vec![Vec::new(); self.events.len()];
+        let mut touches = Vec::new();
         let (mut contents, mut empty) = (Vec::new(), Vec::new());
         let is_torn = self.logs.threads.iter().any(|log| log.torn);
         for cell in cells.iter().filter(|cell| is_open(cell)) {
             let Some(of_cell) = cell.linkage.touches(contents.len() as u32, cell.accesses, is_torn) else {
                 return;
             };
-            for (index, touch) in of_cell {
-                let Node { chain, position } = self.node(&cell.accesses[index as usize]);
-                touches[chain as usize].push((position, touch));
-            }
+            let of_events = of_cell.into_iter();
+            touches.extend(of_events.map(|(index, touch)| (self.node(&cell.accesses[index as usize]), touch)));
             contents.push(cell.linkage.initial.without(!cell.linkage.initial.known));
             empty.push(
                 cell.linkage
@@ -358,19 +351,16 @@ impl<'a> Translator<'a> {
                     .without(!cell.linkage.initial.known | cell.linkage.doubtful),
             );
         }
-        let threads = after.into_iter().zip(touches).zip(&self.events);
-        let threads = threads.map(|((after, touches), events)| Thread {
-            after: Lists::new(events.len(), after),
-            touches: Lists::new(events.len(), touches),
-        });
-        let threads: Vec<Thread> = threads.collect();
+        let lengths = self.events.iter().map(|events| events.len() as u32);
+        let after = certain.edges.iter().map(|edge| (edge.after, edge.before));
+        let events = Events::new(lengths, &touches, after);
         // Of each thread a write can be late, and reads of others with it. How many, nobody knows.
         let mut found = None;
         for early in [8, 64, 1024] {
-            let early = early * threads.len() as u32;
-            found = found.or_else(|| interleaving::find(&threads, empty.clone(), early));
+            let early = early * events.threads();
+            found = found.or_else(|| interleaving::find(&events, empty.clone(), early));
             if empty != contents {
-                found = found.or_else(|| interleaving::find(&threads, contents.clone(), early));
+                found = found.or_else(|| interleaving::find(&events, contents.clone(), early));
             }
         }
         let Some(order) = found else {
