@@ -2,7 +2,8 @@
 //
 //   names        what every access means in the source, as metadata (the first pass of all, names.h)
 //   lockset      which globals need no observation at all (whole module)
-//   per function plain f: atomics, sites of synchronisation and allocation calls, instructions that ask the machine
+//   per function stores that may be late, then
+//                plain f: atomics, sites of synchronisation and allocation calls, instructions that ask the machine
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
 //   site table   written and registered last
 #include "accesses.h"
@@ -11,6 +12,7 @@
 #include "clones.h"
 #include "groups.h"
 #include "instructions.h"
+#include "late_stores.h"
 #include "lockset.h"
 #include "loops.h"
 #include "options.h"
@@ -70,6 +72,7 @@ private:
 
   void function(Function &F) {
     Keep.enter(F);
+    delayStores(F, Keep, R, Sites);
     if (Options.Memory && observesMemory(F)) {
       if (canClone(F)) {
         Function *Clone = cloneForObservation(F);

@@ -116,6 +116,16 @@ fn atomics() {
 }
 
 #[test]
+fn late_stores() {
+    check("late_stores.c", LEVELS);
+    for level in LEVELS {
+        let program = directory("programs").join(format!("late_stores.c{}.observed", level.replace(' ', "")));
+        let late = run(&program, &[]).counters["late_stores"];
+        assert!(late > 10_000, "{level}: only {late} stores could wait");
+    }
+}
+
+#[test]
 fn strings() {
     check("strings.c", LEVELS);
 }

@@ -152,6 +152,7 @@ impl Recording {
             method: self.method,
             without: self.without.iter().fold(0, |bits, part| bits | part.bit()),
             chaos_seed: chaos_seed.unwrap_or(0),
+            late_seed: chaos_seed.unwrap_or(0),
             log_bytes_max: self.log_bytes_max.unwrap_or(0),
             trace: false,
             run_directory: run.path(),

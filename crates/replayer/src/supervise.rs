@@ -173,6 +173,8 @@ pub struct Setting<'a> {
     pub beginning: Beginning,
     pub schedule_directory: &'a Path,
     pub jitter_seed: u64,
+    /// The chaos seed of the recording.
+    pub late_seed: u64,
     pub trace: bool,
 }
 
@@ -192,6 +194,7 @@ impl<'a> Setting<'a> {
             beginning: loaded.beginning.clone(),
             schedule_directory: &plan.directory,
             jitter_seed,
+            late_seed: loaded.meta.chaos_seed.unwrap_or(0),
             trace,
         })
     }
@@ -215,6 +218,7 @@ pub fn set_up(file: &File, settings: &[Setting<'_>]) -> Result<Vec<ControlFile>>
         method: Method::Light,
         without: 0,
         chaos_seed: setting.jitter_seed,
+        late_seed: setting.late_seed,
         log_bytes_max: 0,
         trace: setting.trace,
         run_directory: setting.schedule_directory,

@@ -68,6 +68,8 @@ pub struct ControlSetup<'a> {
     pub without: u32,
     /// 0: no chaos.
     pub chaos_seed: u64,
+    /// The chaos seed of the recording, in recording and replay.
+    pub late_seed: u64,
     /// 0: no limit.
     pub log_bytes_max: u64,
     /// Replay: every thread writes down what it does, beside the schedule.
@@ -480,6 +482,7 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
     put(offset_of!(ControlHeader, method), &(setup.method as u32).to_le_bytes());
     put(offset_of!(ControlHeader, without), &setup.without.to_le_bytes());
     put(offset_of!(ControlHeader, chaos_seed), &setup.chaos_seed.to_le_bytes());
+    put(offset_of!(ControlHeader, late_seed), &setup.late_seed.to_le_bytes());
     put(
         offset_of!(ControlHeader, log_bytes_max),
         &setup.log_bytes_max.to_le_bytes(),

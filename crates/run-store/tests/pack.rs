@@ -62,6 +62,7 @@ impl Place {
             mode: Mode::Record,
             scope: Scope::Memory,
             chaos_seed: 0,
+            late_seed: 0,
             log_bytes_max: 0,
             trace: false,
             call_sites: &[],

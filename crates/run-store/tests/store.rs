@@ -107,6 +107,7 @@ fn setup(run_directory: &Path) -> ControlSetup<'_> {
         mode: Mode::Record,
         scope: Scope::Memory,
         chaos_seed: 5,
+        late_seed: 5,
         log_bytes_max: 9,
         call_sites: &[],
         pid: 0,

@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -181,6 +181,8 @@ pub struct ControlHeader {
     pub without: u32,
     /// 0: no chaos.
     pub chaos_seed: u64,
+    /// The seed of the recording, in recording and replay: it decides which stores are late. 0: all that may be.
+    pub late_seed: u64,
     /// Stop logging when all logs together have this many bytes; 0: no limit.
     pub log_bytes_max: u64,
 

@@ -12,6 +12,8 @@ pub struct Chaos {
     state: u64,
     /// 0 (runs on) to 3 (pauses a lot).
     sluggishness: u32,
+    /// Change points so far.
+    points: u32,
     /// Pauses that replay still makes: a schedule may have millions of gates.
     gate_pauses: u32,
 }
@@ -30,12 +32,14 @@ impl Chaos {
             return Chaos {
                 state: 0,
                 sluggishness: 0,
+                points: 0,
                 gate_pauses: GATE_PAUSES,
             };
         }
         let mut chaos = Chaos {
             state: (seed ^ ((thread as u64 + 1) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             sluggishness: 0,
+            points: 0,
             gate_pauses: GATE_PAUSES,
         };
         for _ in 0..4 {
@@ -52,12 +56,14 @@ impl Chaos {
         self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
     }
 
-    /// The event before which the thread is next perturbed. Distances spread over scales, from a few events to 2^14.
+    /// The event before which the thread is next perturbed. Distances spread over scales, from a few events to 2^14; to more, the more
+    /// there have been: whoever does tens of millions of things (reads debug information for a backtrace) is not to take all day.
     pub fn next_gate(&mut self, event: u64) -> u64 {
         if self.state == 0 {
             return u64::MAX;
         }
-        let scale = 2 + self.next() % 13;
+        self.points = self.points.saturating_add(1);
+        let scale = 2 + self.next() % (13 + (1 + self.points / 64).ilog2() as u64);
         event + 1 + self.next() % (1 << scale)
     }
 

@@ -2,6 +2,7 @@
 use crate::access::chunk::Batch;
 use crate::access::generations::GENERATION_COST;
 use crate::access::generations::Owned;
+use crate::access::late::LateStores;
 use crate::access::loops::LoopCells;
 use crate::access::moves::Ahead;
 use crate::access::moves::MoveTime;
@@ -122,6 +123,7 @@ pub struct Local {
     change_point: u64,
     /// Recording access vectors: the shared program element of the access under way; 0: its code does not say.
     pub element: u32,
+    pub late: LateStores,
     /// Recording by oreo: since the last fence.
     pub has_relaxed_writes: bool,
     /// The elements that are locked for it.
@@ -199,6 +201,7 @@ impl Local {
                 chaos: Chaos::new(index),
                 change_point: u64::MAX,
                 element: 0,
+                late: LateStores::new(),
                 has_relaxed_writes: false,
                 held_elements: core::ptr::null(),
                 heap: ThreadHeap::new(index),
@@ -273,7 +276,7 @@ impl Local {
     /// Recording: handlers of signals that have come run here; and is it time for a pause?
     #[inline]
     pub fn at_change_point(&mut self) {
-        if self.event() < self.slot.gate.load(Relaxed) {
+        if self.event() < self.slot.gate.load(Relaxed) || self.late.any() {
             return;
         }
         self.at_safe_point();

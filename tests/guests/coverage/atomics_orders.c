@@ -1,5 +1,5 @@
-// Relaxed atomics, fences and atomic_flag: store buffering, message passing and a spin lock, many times over. A
-// recorder may execute all of it sequentially consistently, but what it then observed has to come back.
+// Relaxed atomics, fences and atomic_flag: store buffering, message passing and a spin lock, many times over.
+// What was observed has to come back.
 //# threads: 2
 //# flags: -O2
 //# scopes: memory sync

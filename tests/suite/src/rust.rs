@@ -71,9 +71,8 @@ fn of_guests() -> Vec<Trial> {
     ]
 }
 
-/// Bugs of our own, in `tests/rust/bugs`, with their packages and scopes. Not `store_buffering`: while recording, atomics
-/// are sequentially consistent.
-const BUGS: [(&str, &str, &str); 20] = [
+/// Bugs of our own, in `tests/rust/bugs`, with their packages and scopes.
+const BUGS: [(&str, &str, &str); 21] = [
     ("abba_deadlock", "threads-bugs", "sync"),
     ("channel_shutdown", "threads-bugs", "sync"),
     ("condvar_without_loop", "threads-bugs", "sync"),
@@ -82,6 +81,7 @@ const BUGS: [(&str, &str, &str); 20] = [
     ("poisoned_lock", "threads-bugs", "sync"),
     ("rwlock_upgrade", "threads-bugs", "sync"),
     ("split_update", "threads-bugs", "sync"),
+    ("store_buffering", "threads-bugs", "sync"),
     ("weak_upgrade", "threads-bugs", "sync"),
     ("arc_swap_lost_update", "libraries-bugs", "sync"),
     ("channel_asked_twice", "libraries-bugs", "sync"),

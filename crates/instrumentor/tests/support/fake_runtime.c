@@ -58,8 +58,12 @@ static __thread struct {
     uint64_t ranges[8][3], used, left;
 } announced;
 
+static int late_waits(void);
+
 static void plain(struct slot *s, const void *p, uint64_t n, int write) {
     __atomic_fetch_add(&plain_calls, 1, __ATOMIC_RELAXED);
+    if (write && late_waits())
+        fail("a plain store before one that waits");
     s->count++;
     if (gate != 0 || announced.left == 0)
         return;
@@ -72,8 +76,21 @@ static void plain(struct slot *s, const void *p, uint64_t n, int write) {
     announced.left--;
 }
 
-#define RANGE(s) (__atomic_fetch_add(&range_calls, 1, __ATOMIC_RELAXED), (s)->count++)
-#define ATOMIC(s) (__atomic_fetch_add(&atomic_calls, 1, __ATOMIC_RELAXED), (s)->count++)
+// Stores that wait, each until the next atomic load or until it has to be done. Nothing but plain loads may come between.
+static __thread struct {
+    struct { char *p; uint64_t v; uint32_t n; } stores[4];
+    uint32_t used;
+} late;
+static uint64_t late_stores;
+
+static void done(struct slot *s) {
+    if (late.used)
+        fail("an event that a store was to come before");
+    s->count++;
+}
+
+#define RANGE(s) (__atomic_fetch_add(&range_calls, 1, __ATOMIC_RELAXED), done(s))
+#define ATOMIC(s) (__atomic_fetch_add(&atomic_calls, 1, __ATOMIC_RELAXED), done(s))
 
 #define SIZED(N, T)                                                                                                    \
     T __refrain_load##N(const void *p, const void *site) {                                                             \
@@ -130,6 +147,47 @@ SIZED(1, uint8_t)
 SIZED(2, uint16_t)
 SIZED(4, uint32_t)
 SIZED(8, uint64_t)
+
+static int late_waits(void) { return late.used != 0; }
+
+void __refrain_late_finish(void) {
+    uint32_t used = late.used;
+    late.used = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        __atomic_fetch_add(&atomic_calls, 1, __ATOMIC_RELAXED);
+        __refrain_self->count++;
+        switch (late.stores[i].n) {
+        case 1: __atomic_store_n((uint8_t *)late.stores[i].p, late.stores[i].v, __ATOMIC_SEQ_CST); break;
+        case 2: __atomic_store_n((uint16_t *)late.stores[i].p, late.stores[i].v, __ATOMIC_SEQ_CST); break;
+        case 4: __atomic_store_n((uint32_t *)late.stores[i].p, late.stores[i].v, __ATOMIC_SEQ_CST); break;
+        case 8: __atomic_store_n((uint64_t *)late.stores[i].p, late.stores[i].v, __ATOMIC_SEQ_CST); break;
+        default: fail("a late store of another size");
+        }
+    }
+}
+void __refrain_late_read(const char *p, uint64_t n) {
+    for (uint32_t i = 0; i < late.used; i++)
+        if (p < late.stores[i].p + late.stores[i].n && late.stores[i].p < p + n)
+            return __refrain_late_finish();
+}
+void __refrain_late_store(char *p, uint64_t v, uint32_t n, const void *site) {
+    enter(site);
+    if (late.used == 4)
+        __refrain_late_finish();
+    late.stores[late.used].p = p;
+    late.stores[late.used].v = v;
+    late.stores[late.used++].n = n & 0xff;
+    __atomic_fetch_add(&late_stores, 1, __ATOMIC_RELAXED);
+}
+uint64_t __refrain_late_load(const char *p, uint32_t extent, const void *site) {
+    __refrain_late_read(p, extent & 0xff);
+    __atomic_fetch_add(&atomic_calls, 1, __ATOMIC_RELAXED);
+    enter(site)->count++;
+    uint64_t v = 0;
+    memcpy(&v, p, extent & 0xff);
+    __refrain_late_finish();
+    return v;
+}
 
 void __refrain_load_n(const void *p, size_t n, void *out, const void *site) {
     struct slot *s = enter(site);
@@ -293,8 +351,8 @@ __attribute__((destructor)) static void report(void) {
     FILE *f = path ? fopen(path, "w") : 0;
     if (!f)
         return;
-    fprintf(f, "events %lu\nplain_calls %lu\nrange_calls %lu\natomic_calls %lu\nloops_plain %lu\nloops_refused %lu\n", events,
-            plain_calls, range_calls, atomic_calls, loops_plain, loops_refused);
+    fprintf(f, "events %lu\nplain_calls %lu\nrange_calls %lu\natomic_calls %lu\nloops_plain %lu\nloops_refused %lu\nlate_stores %lu\n", events,
+            plain_calls, range_calls, atomic_calls, loops_plain, loops_refused, late_stores);
     fprintf(f, "tables %lu\nunknown_sites %lu\n", tables, sites_outside);
     fclose(f);
 }

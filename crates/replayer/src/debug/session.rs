@@ -222,6 +222,7 @@ impl Launch {
                 beginning: process.beginning.clone(),
                 schedule_directory: Path::new(process.schedule_directory.as_os_str()),
                 jitter_seed: 0,
+                late_seed: self.meta.chaos_seed.unwrap_or(0),
                 trace: false,
             });
         let settings: Vec<Setting> = settings.collect();

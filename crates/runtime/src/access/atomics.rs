@@ -1,4 +1,5 @@
-//! Atomic operations: always on contended cells, at scope `sync` and above. All are executed sequentially consistent.
+//! Atomic operations: always on contended cells, at scope `sync` and above. All are executed sequentially consistent; but a store
+//! may be executed after the load that follows it (`late.rs`).
 use crate::access::cell;
 use crate::access::cell::Reach;
 use crate::access::plain::at_access;
@@ -106,7 +107,7 @@ fn quick() -> Option<&'static mut Local> {
 
 /// The calling thread, if atomics are observed in it.
 #[inline]
-fn observed() -> Option<&'static mut Local> {
+pub fn observed() -> Option<&'static mut Local> {
     if control::observes_sync() {
         Local::current()
     } else {

@@ -4,6 +4,7 @@ pub mod cell;
 pub mod chunk;
 mod dependences;
 pub mod generations;
+pub mod late;
 pub mod loops;
 pub mod moves;
 mod plain;
