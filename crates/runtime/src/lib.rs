@@ -21,6 +21,7 @@ mod calls;
 mod chaos;
 mod control;
 mod debugger;
+mod ended;
 mod ending;
 mod ghost;
 mod growing_file;

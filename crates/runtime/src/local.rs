@@ -227,6 +227,13 @@ impl Local {
         }
     }
 
+    /// Replay: what thread `index`, which is over, had mapped for its inputs.
+    pub fn unmap_recorded_inputs(index: u32) {
+        // SAFETY: `prepare` wrote it there; the thread itself, and its creator, do not use it any more.
+        let local = unsafe { &mut *(Local::address(index) as *mut Local) };
+        local.recorded_inputs.unmap();
+    }
+
     /// Makes `local` the calling thread's.
     pub fn install(local: &'static mut Local) {
         local.prepare_slot();

@@ -5,6 +5,7 @@
 use crate::control;
 use crate::growing_file;
 use crate::growing_file::GrowingFile;
+use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::Encoder;
 use log_format::MAX_RECORD_BYTES;
@@ -77,6 +78,12 @@ impl LogWriter {
         let tail = Tail::new(self.file.end() - log_format::HEADER_BYTES as u64, self.hash);
         self.file.publish(log_format::TAIL_OFFSET, tail.pack());
     }
+}
+
+/// The log of a thread that is over, or its trace in replay, which has the same place.
+pub fn unmap(thread: u32) {
+    // SAFETY: only that thread used it.
+    unsafe { sys::unmap(LOGS + thread as u64 * LOG_SPACING, LOG_SPACING as usize) };
 }
 
 #[inline]

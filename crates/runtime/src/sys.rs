@@ -100,6 +100,15 @@ pub fn map_at(address: u64, bytes: usize, file: i32, offset: u64, replace: bool)
     }
 }
 
+/// Nothing is mapped there any more.
+///
+/// # Safety
+/// Nobody uses it.
+pub unsafe fn unmap(address: u64, bytes: usize) {
+    // SAFETY: the caller's promise. It cannot fail for whole pages.
+    unsafe { syscall(libc::SYS_munmap, [address as usize, bytes, 0, 0, 0, 0]) };
+}
+
 /// Makes `[address, address + bytes)` inaccessible: a guard below a stack.
 pub fn forbid(address: u64, bytes: usize) {
     // SAFETY: callers pass pages of the arena that nothing uses.
@@ -260,6 +269,19 @@ pub fn read_link<'a>(path: &[u8], buffer: &'a mut [u8]) -> &'a [u8] {
         )
     };
     &buffer[..got.max(0) as usize]
+}
+
+/// Has the line of the cache that holds `address` fetched, so that it can be written or only read.
+#[inline(always)]
+pub fn prefetch(address: u64, to_write: bool) {
+    // SAFETY: a hint, which touches nothing, whatever the address. Processors that do not know the first one ignore it.
+    unsafe {
+        if to_write {
+            asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+        } else {
+            asm!("prefetcht0 [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+        }
+    }
 }
 
 pub fn yield_now() {

@@ -9,6 +9,7 @@ use crate::access::seen::Seen;
 use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
+use crate::sys;
 use crate::trace::Atomic;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU16;
@@ -37,6 +38,8 @@ impl Local {
             return None;
         }
         let word = cell::cell_word(cell);
+        // The word and what it guards are in two lines of the cache, which another processor may have: both are fetched at once.
+        sys::prefetch(address, reach.writes());
         let locked = cell::try_lock(word)?;
         at_site(self, site);
         Some(self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, alone, seen))
@@ -163,79 +166,141 @@ fn is_sole(sole: bool) -> bool {
     sole && !control::shares_memory()
 }
 
+/// The operation, the quick way if that is open, else by way of `slowly`, which is out of line: so the quick way has all it
+/// needs in registers.
+#[inline(always)]
+fn quickly<R>(
+    place: u64,
+    bytes: usize,
+    reach: Reach,
+    site: *const u8,
+    alone: impl FnOnce() -> R,
+    seen: impl FnOnce(Option<&R>) -> Seen,
+    slowly: impl FnOnce() -> R,
+) -> R {
+    match quick().and_then(|local| local.perform_quickly(place, bytes as u64, reach, site, alone, seen)) {
+        Some(result) => result,
+        None => slowly(),
+    }
+}
+
+/// The operation as an event, if events are counted.
+#[inline(always)]
+fn slowly<R>(
+    place: u64,
+    bytes: usize,
+    reach: Reach,
+    site: *const u8,
+    operation: impl Fn() -> R,
+    alone: impl FnOnce() -> R,
+    seen: impl FnOnce(Option<&R>) -> Seen,
+) -> R {
+    match observed() {
+        Some(local) => local.perform_atomic(place, bytes as u64, reach, site, operation, alone, seen),
+        None => operation(),
+    }
+}
+
 macro_rules! atomics {
     ($sole:literal: $($load:ident $store:ident $rmw:ident $cas:ident $type:ty, $atomic:ty;)*) => {$(
         /// # Safety
         /// `place` is valid and aligned, as the program's atomic operation demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $load(place: *const $atomic, site: *const u8) -> $type {
-            // SAFETY: the program's own operation.
-            let load = || unsafe { (*place).load(SeqCst) };
-            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
-            if let Some(value) = quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Reads, site, load, Seen::loaded)) {
-                return value;
+            #[cold]
+            #[inline(never)]
+            fn out_of_line(place: *const $atomic, site: *const u8) -> $type {
+                // SAFETY: the program's own operation.
+                let load = || unsafe { (*place).load(SeqCst) };
+                slowly(place as u64, size_of::<$type>(), Reach::Reads, site, load, load, Seen::loaded)
             }
-            let Some(local) = observed() else { return load() };
-            local.perform_atomic(address, bytes, Reach::Reads, site, load, load, Seen::loaded)
+            // SAFETY: the program's own operation.
+            let load = move || unsafe { (*place).load(SeqCst) };
+            quickly(place as u64, size_of::<$type>(), Reach::Reads, site, load, Seen::loaded, move || out_of_line(place, site))
         }
 
         /// # Safety
         /// As above.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $store(place: *const $atomic, value: $type, site: *const u8) {
-            // SAFETY: the program's own operation.
-            let store = || unsafe { (*place).store(value, SeqCst) };
-            // SAFETY: the same. Relaxed: NOTE [Sole access].
-            let alone = || if is_sole($sole) { unsafe { (*place).store(value, Relaxed) } } else { store() };
-            let seen = |_: Option<&()>| Seen::written(Moved::Number(value as u64));
-            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
-            if quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Writes, site, alone, seen)).is_some() {
-                return;
+            #[inline(always)]
+            fn alone(place: *const $atomic, value: $type) {
+                let order = if is_sole($sole) { Relaxed } else { SeqCst };
+                // SAFETY: the program's own operation. Relaxed: NOTE [Sole access].
+                unsafe { (*place).store(value, order) }
             }
-            let Some(local) = observed() else { return store() };
-            local.perform_atomic(address, bytes, Reach::Writes, site, store, alone, seen)
+            #[cold]
+            #[inline(never)]
+            fn out_of_line(place: *const $atomic, value: $type, site: *const u8) {
+                // SAFETY: the program's own operation.
+                let store = || unsafe { (*place).store(value, SeqCst) };
+                let seen = |_: Option<&()>| Seen::written(Moved::Number(value as u64));
+                let alone = || alone(place, value);
+                slowly(place as u64, size_of::<$type>(), Reach::Writes, site, store, alone, seen)
+            }
+            let seen = move |_: Option<&()>| Seen::written(Moved::Number(value as u64));
+            let alone = move || alone(place, value);
+            let slowly = move || out_of_line(place, value, site);
+            quickly(place as u64, size_of::<$type>(), Reach::Writes, site, alone, seen, slowly)
         }
 
         /// # Safety
         /// As above.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $rmw(place: *const $atomic, operand: $type, operation: u32, site: *const u8) -> $type {
-            let updated = |old: $type| combine(operation, <$type>::BITS, old as u64, operand as u64);
-            // SAFETY: the program's own operation.
-            let rmw = || unsafe {
-                (*place).fetch_update(SeqCst, SeqCst, |old| Some(updated(old) as $type)).unwrap_or(0)
-            };
-            let alone = || {
+            #[inline(always)]
+            fn updated(old: $type, operand: $type, operation: u32) -> u64 {
+                combine(operation, <$type>::BITS, old as u64, operand as u64)
+            }
+            fn update(place: *const $atomic, operand: $type, operation: u32) -> $type {
+                let update = |old| Some(updated(old, operand, operation) as $type);
+                // SAFETY: the program's own operation.
+                unsafe { (*place).fetch_update(SeqCst, SeqCst, update).unwrap_or(0) }
+            }
+            #[inline(always)]
+            fn alone(place: *const $atomic, operand: $type, operation: u32) -> $type {
                 if !is_sole($sole) {
-                    return rmw();
+                    return update(place, operand, operation);
                 }
-                // SAFETY: the same. Relaxed: NOTE [Sole access].
+                // SAFETY: the program's own operation. Relaxed: NOTE [Sole access].
                 unsafe {
                     let old = (*place).load(Relaxed);
-                    (*place).store(updated(old) as $type, Relaxed);
+                    (*place).store(updated(old, operand, operation) as $type, Relaxed);
                     old
                 }
-            };
-            let seen = |old: Option<&$type>| Seen::updated(old, updated);
-            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
-            if let Some(old) = quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Both, site, alone, seen)) {
-                return old;
             }
-            let Some(local) = observed() else { return rmw() };
-            local.perform_atomic(address, bytes, Reach::Both, site, rmw, alone, seen)
+            #[cold]
+            #[inline(never)]
+            fn out_of_line(place: *const $atomic, operand: $type, operation: u32, site: *const u8) -> $type {
+                let update = || update(place, operand, operation);
+                let alone = || alone(place, operand, operation);
+                let seen = |old: Option<&$type>| Seen::updated(old, |old| updated(old, operand, operation));
+                slowly(place as u64, size_of::<$type>(), Reach::Both, site, update, alone, seen)
+            }
+            let alone = move || alone(place, operand, operation);
+            let seen = move |old: Option<&$type>| Seen::updated(old, |old| updated(old, operand, operation));
+            let slowly = move || out_of_line(place, operand, operation, site);
+            quickly(place as u64, size_of::<$type>(), Reach::Both, site, alone, seen, slowly)
         }
 
         /// # Safety
         /// As above.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $cas(place: *const $atomic, expected: $type, desired: $type, site: *const u8) -> $type {
-            // SAFETY: the program's own operation.
-            let cas = || unsafe { (*place).compare_exchange(expected, desired, SeqCst, SeqCst).unwrap_or_else(|old| old) };
-            let alone = || {
+            #[inline(always)]
+            fn updated(old: $type, expected: $type, desired: $type) -> u64 {
+                if old == expected { desired as u64 } else { old as u64 }
+            }
+            fn exchange(place: *const $atomic, expected: $type, desired: $type) -> $type {
+                // SAFETY: the program's own operation.
+                unsafe { (*place).compare_exchange(expected, desired, SeqCst, SeqCst).unwrap_or_else(|old| old) }
+            }
+            #[inline(always)]
+            fn alone(place: *const $atomic, expected: $type, desired: $type) -> $type {
                 if !is_sole($sole) {
-                    return cas();
+                    return exchange(place, expected, desired);
                 }
-                // SAFETY: the same. Relaxed: NOTE [Sole access].
+                // SAFETY: the program's own operation. Relaxed: NOTE [Sole access].
                 unsafe {
                     let old = (*place).load(Relaxed);
                     if old == expected {
@@ -243,15 +308,19 @@ macro_rules! atomics {
                     }
                     old
                 }
-            };
-            let updated = |old: $type| if old == expected { desired } else { old } as u64;
-            let seen = |old: Option<&$type>| Seen::updated(old, updated);
-            let (address, bytes) = (place as u64, size_of::<$type>() as u64);
-            if let Some(old) = quick().and_then(|l| l.perform_quickly(address, bytes, Reach::Both, site, alone, seen)) {
-                return old;
             }
-            let Some(local) = observed() else { return cas() };
-            local.perform_atomic(address, bytes, Reach::Both, site, cas, alone, seen)
+            #[cold]
+            #[inline(never)]
+            fn out_of_line(place: *const $atomic, expected: $type, desired: $type, site: *const u8) -> $type {
+                let exchange = || exchange(place, expected, desired);
+                let alone = || alone(place, expected, desired);
+                let seen = |old: Option<&$type>| Seen::updated(old, |old| updated(old, expected, desired));
+                slowly(place as u64, size_of::<$type>(), Reach::Both, site, exchange, alone, seen)
+            }
+            let alone = move || alone(place, expected, desired);
+            let seen = move |old: Option<&$type>| Seen::updated(old, |old| updated(old, expected, desired));
+            let slowly = move || out_of_line(place, expected, desired, site);
+            quickly(place as u64, size_of::<$type>(), Reach::Both, site, alone, seen, slowly)
         }
     )*};
 }

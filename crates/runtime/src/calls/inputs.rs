@@ -140,6 +140,12 @@ pub fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Recording: what a thread that is over had mapped for its inputs.
+pub fn unmap(thread: u32) {
+    // SAFETY: only that thread used it.
+    unsafe { sys::unmap(FILES + thread as u64 * SPACING, SPACING as usize) };
+}
+
 /// The two parts of a stream, one behind the other.
 fn map_stream(file: i32, lengths: &Lengths) -> Option<&'static [u8]> {
     static NEXT: AtomicU64 = AtomicU64::new(WHOLE_FILES);
@@ -154,7 +160,7 @@ fn map_stream(file: i32, lengths: &Lengths) -> Option<&'static [u8]> {
         }
     }
     let start = if bytes == 0 { PAGE as u64 } else { place };
-    // SAFETY: just mapped, never unmapped, as `lengths` says that the shelf has whole pages if there is a desk; the tool keeps
+    // SAFETY: just mapped, and not unmapped before the thread is over, as `lengths` says that the shelf has whole pages if there is a desk; the tool keeps
     // no other writer of a sealed run. An empty slice needs no memory.
     Some(unsafe { core::slice::from_raw_parts(start as *const u8, lengths.stream) })
 }
@@ -164,6 +170,8 @@ pub struct InputReader {
     reader: Option<Reader<'static>>,
     /// The next call, read already.
     head: Option<Call<'static>>,
+    /// What is mapped, and how much of it.
+    mapped: (u64, usize),
 }
 
 impl InputReader {
@@ -171,6 +179,7 @@ impl InputReader {
         InputReader {
             reader: None,
             head: None,
+            mapped: (0, 0),
         }
     }
 
@@ -189,12 +198,22 @@ impl InputReader {
         sys::close(file);
         match stream {
             Some(stream) => {
+                self.mapped = (stream.as_ptr() as u64, stream.len().next_multiple_of(PAGE));
                 self.reader = Some(Reader::new(stream));
                 self.next();
             }
             // The disk had no room for more than its name.
             None if got == 0 => {}
             None => ending::die(b"the recorded inputs of a thread cannot be read", 0),
+        }
+    }
+
+    /// Of a thread that is over.
+    pub fn unmap(&mut self) {
+        let (start, bytes) = core::mem::replace(self, InputReader::new()).mapped;
+        if bytes != 0 {
+            // SAFETY: only that thread used it.
+            unsafe { sys::unmap(start, bytes) };
         }
     }
 

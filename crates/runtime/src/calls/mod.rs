@@ -15,6 +15,7 @@ mod vdso;
 
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
+pub use inputs::unmap as unmap_inputs;
 pub use objects::is_installed;
 pub use signals::Pending;
 pub use signals::SignalStack;

@@ -7,6 +7,7 @@ use crate::calls::cancellation;
 use crate::calls::signals;
 use crate::control;
 use crate::control::Mode;
+use crate::ended;
 use crate::ending;
 use crate::ghost::Turn;
 use crate::ghost::observed;
@@ -162,6 +163,7 @@ fn begin_spawn(creator: &mut Local) -> Option<u32> {
         };
         creator.trace_thread(what::SPAWN, gate.value as u64);
         control::header().threads.fetch_max(gate.value as u32 + 1, Relaxed);
+        ended::look(gate.value as u32);
         return Some(gate.value as u32);
     }
     processes::is_alone_no_more();
@@ -178,6 +180,7 @@ fn begin_spawn(creator: &mut Local) -> Option<u32> {
         log::stop(truncated::THREADS, 0);
         return None;
     }
+    ended::look(index);
     creator.record(Kind::Spawn, Op::None, 0, 0, index as i64, &[]);
     Some(index)
 }
