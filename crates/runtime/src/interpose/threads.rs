@@ -106,9 +106,9 @@ pub unsafe extern "C-unwind" fn create(
     local.slot.parent.store(creator.index, Relaxed);
     // SAFETY: `own` is initialised; the call is the program's own.
     unsafe {
-        give_stack(creator, index, &mut own);
-        // The event is over before the call: what libc allocates in it has events of its own.
+        // The event is over before: what is allocated for the stack, or by libc in the call, has events of its own.
         creator.complete();
+        give_stack(creator, index, &mut own);
         local.blocked = signals::block_all();
         let blocked = local.blocked;
         let result = real::pthread_create(thread, &own, begin_thread, (local as *mut Local).cast());

@@ -1,0 +1,37 @@
+// More threads, one wave after the other, than have a part of the address space of their own: the stacks of later ones come from
+// the common heap, which others use at the same time.
+//# threads: 2300
+//# flags: -O2
+//# scopes: sync
+//# timeout: 60
+//# expect: pass
+#include "../guest.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAVES = 230, WIDTH = 10 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t chain;
+
+static void *body(void *argument) {
+    uint64_t hash = (uintptr_t)argument;
+    for (size_t i = 0; i < 3; i++) {
+        char *block = malloc(3000000 + 4096 * i);
+        REQUIRE(block != NULL);
+        block[i] = (char)hash;
+        hash = mix(hash, (uint64_t)block[i]);
+        free(block);
+    }
+    pthread_mutex_lock(&mutex);
+    chain = mix(chain, hash);
+    pthread_mutex_unlock(&mutex);
+    return (void *)hash;
+}
+
+int main(void) {
+    uint64_t hash = 0;
+    for (int wave = 0; wave < WAVES; wave++)
+        hash = mix(hash, run_threads(WIDTH, body));
+    print_result(mix(hash, chain));
+}
