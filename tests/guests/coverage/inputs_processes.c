@@ -1,5 +1,5 @@
 // Other programs: started in every way, waited for, read from; a replay starts none of them, and lacks what they printed.
-//# threads: 1
+//# threads: 2
 //# expect: pass
 #define _GNU_SOURCE
 #include "../guest.h"
@@ -9,6 +9,14 @@
 #include <unistd.h>
 
 extern char **environ;
+
+/* The child that finds no program ends by itself, with the memory of the thread that started it. */
+static void *start_nothing(void *argument) {
+    char *arguments[] = {"nothing", NULL};
+    pid_t child;
+    REQUIRE(posix_spawn(&child, "/does/not/exist", NULL, NULL, arguments, environ) == ENOENT);
+    return argument;
+}
 
 int main(void) {
     uint64_t hash = 0;
@@ -31,6 +39,8 @@ int main(void) {
     while (fgets(line, sizeof line, stream))
         hash = mix_bytes(hash, line, strlen(line));
     REQUIRE(pclose(stream) == 0);
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, start_nothing, NULL) == 0 && pthread_join(thread, NULL) == 0);
     REQUIRE(execl("/does/not/exist", "x", (char *)NULL) == -1 && errno == ENOENT);
     print_result(hash);
 }
