@@ -21,6 +21,8 @@ mod corrupt;
 mod decode;
 #[cfg(feature = "std")]
 pub mod schedule;
+#[cfg(feature = "std")]
+pub mod turns;
 
 pub use encode::Encoder;
 pub use encode::MAX_RECORD_BYTES;

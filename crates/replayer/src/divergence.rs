@@ -173,6 +173,13 @@ fn from_report(
             "it made the system call {} there, recorded was {} at event {}",
             report.object, report.other_thread, report.other_count
         ),
+        divergence::DEADLOCK => {
+            let doing = match report.object {
+                0 => "it does not come to that".to_owned(),
+                futex => format!("it waits for the futex {futex:#x}"),
+            };
+            format!("no thread can go on, and its next input is due: {doing}")
+        }
         divergence::SURVIVED => "the recorded process ended in it, and it goes on and on".to_owned(),
         other => format!("it differs in a way this build has no word for ({other})"),
     };
@@ -184,7 +191,7 @@ fn from_report(
         expected: expected.map(|record| describe::record(record, &loaded.sites)),
         around: around(loaded, thread, event, shown_actual),
         // A thread that is stuck has not done anything yet.
-        actual: (report.kind != divergence::STUCK).then_some(actual),
+        actual: (!matches!(report.kind, divergence::STUCK | divergence::DEADLOCK)).then_some(actual),
         threads: threads(loaded, schedule, observed),
         more: String::new(),
         hint: None,

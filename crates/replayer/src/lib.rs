@@ -34,6 +34,7 @@ mod supervise;
 mod symbols;
 mod sys;
 mod trace;
+mod turns;
 mod verify;
 
 pub use call_names::call_name;
@@ -80,4 +81,8 @@ pub use run_model::Method;
 pub use sites::Place;
 pub use sites::SiteBook;
 pub use symbols::Symbols;
+pub use turns::Attempt;
+pub use turns::Attempts as TurnAttempts;
+pub use turns::Came;
+pub use turns::Points;
 pub use verify::Check;

@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -165,6 +165,8 @@ pub mod divergence {
     pub const CALL: u32 = 6;
     /// The thread in which the recorded process ended goes on and on.
     pub const SURVIVED: u32 = 7;
+    /// One thread at a time: none can go on, and the recording has more. Reported of the thread whose event is due.
+    pub const DEADLOCK: u32 = 8;
 }
 
 #[repr(C)]
@@ -251,6 +253,16 @@ pub struct ControlHeader {
     pub streams: [[AtomicU64; 2]; 2],
     /// How often processes have written to each of them, since there have been two.
     pub turns: [AtomicU32; 2],
+
+    // Replay of one thread at a time (`turns_file`): how far it has come.
+    /// Events of the recorded order that have happened.
+    pub order_reached: AtomicU64,
+    /// Places at which another thread could have gone on instead.
+    pub switch_points: AtomicU64,
+    /// Preemptions that were asked for and could not be done: their thread could not go on there.
+    pub preemptions_missed: AtomicU64,
+    /// How often a thread had to give way because it went on and on without a switch point.
+    pub budgets_spent: AtomicU64,
 
     /// Absolute path of the run directory, where logs are created (record) or the schedule is (replay).
     pub run_directory: [u8; 4096],
@@ -473,6 +485,106 @@ pub mod schedule_file {
     const _: () = assert!(size_of::<ThreadGates>() == 24);
     const _: () = assert!(size_of::<GateEntry>() == 48);
     const _: () = assert!(size_of::<WaitEntry>() == 16);
+}
+
+/// The file `turns` as the runtime maps it, beside the schedule, when threads are replayed one at a time; all numbers
+/// little-endian. `log-format` writes it.
+///
+/// ```text
+/// TurnsHeader | ThreadTurns × threads | TurnRun × runs | Preemption × preemptions
+/// ```
+///
+/// The runs are the recorded order: so many events of this thread, then so many of that one. An event, here, is an entry of
+/// a thread's inputs that has a time.
+pub mod turns_file {
+    /// "RFRNTRN\x01", little-endian.
+    pub const MAGIC: u64 = 0x014e_5254_4e52_4652;
+    pub const VERSION: u32 = 1;
+    pub const FILE_NAME: &str = "turns";
+    /// Where the runtime writes the switch points, if that is wanted: `SwitchPoint` × `ControlHeader::switch_points`, but not
+    /// more than `TurnsHeader::points_max`.
+    pub const POINTS_FILE_NAME: &str = "switch-points";
+    /// There is no run.
+    pub const NO_RUN: u32 = u32::MAX;
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct TurnsHeader {
+        pub magic: u64,
+        pub version: u32,
+        pub threads: u32,
+        pub runs: u64,
+        /// Of all runs together.
+        pub events: u64,
+        pub preemptions: u64,
+        /// Switch points that are written down, at most.
+        pub points_max: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct ThreadTurns {
+        /// Its first run, or `NO_RUN`.
+        pub first: u32,
+        pub reserved: u32,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct TurnRun {
+        pub thread: u32,
+        pub count: u32,
+        /// The same thread's next run, or `NO_RUN`.
+        pub next: u32,
+        pub reserved: u32,
+    }
+
+    /// At switch point number `point`, `thread` goes on. Ordered by `point`.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Preemption {
+        pub point: u64,
+        pub thread: u32,
+        pub reserved: u32,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct SwitchPoint {
+        /// Events of the order that had happened.
+        pub reached: u64,
+        /// The program's code that came here: an address.
+        pub label: u64,
+        /// The thread that came here, and the one that went on.
+        pub thread: u32,
+        pub next: u32,
+        /// One of `what`.
+        pub what: u32,
+        /// How many threads could have gone on.
+        pub ready: u32,
+    }
+
+    /// Values of [`SwitchPoint::what`].
+    pub mod what {
+        /// Before a lock is acquired, or a wait of another kind.
+        pub const ACQUIRE: u32 = 1;
+        /// After one was released, or somebody was signalled.
+        pub const RELEASE: u32 = 2;
+        /// Before an event of the order.
+        pub const EVENT: u32 = 3;
+        /// Before another input: a clock that was read, for instance.
+        pub const INPUT: u32 = 4;
+        /// A thread was created.
+        pub const SPAWN: u32 = 5;
+        /// The thread has to wait, or to give way, or is at its end.
+        pub const FORCED: u32 = 6;
+    }
+
+    const _: () = assert!(size_of::<TurnsHeader>() == 48);
+    const _: () = assert!(size_of::<ThreadTurns>() == 8);
+    const _: () = assert!(size_of::<TurnRun>() == 16);
+    const _: () = assert!(size_of::<Preemption>() == 16);
+    const _: () = assert!(size_of::<SwitchPoint>() == 32);
 }
 
 /// The file `trace-N` that thread N writes in a traced replay, beside the schedule; all numbers little-endian.

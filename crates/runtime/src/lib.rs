@@ -36,3 +36,4 @@ mod sites;
 mod startup;
 mod sys;
 mod trace;
+mod turns;

@@ -95,6 +95,8 @@ pub struct Local {
     pub inside_event: bool,
     /// A thread of a library that ends its threads when and how it likes (`interpose::callers`): its end is no event.
     pub ends_unseen: bool,
+    /// Inside libc's pthread_create: the new thread may wait for it without having a turn.
+    pub is_creating: bool,
     /// Calls that were made and not logged: where between two events a signal came, at scope `inputs`.
     pub real_calls: u64,
     /// What system calls bring in: where it is recorded.
@@ -207,6 +209,7 @@ impl Local {
                 argument: core::ptr::null_mut(),
                 blocked: 0,
                 ends_unseen: false,
+                is_creating: false,
                 created: Point::default(),
                 once: None,
                 known: [Point::default(); 64],

@@ -15,6 +15,7 @@ use crate::local::Local;
 use crate::replay;
 use crate::sites::Line;
 use crate::sys;
+use crate::turns;
 use core::ffi::c_long;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicBool;
@@ -395,6 +396,8 @@ impl Local {
         self.begin_files();
         IS_NEW_CHILD.store(true, Relaxed);
         self.install_again();
+        turns::begin(self.index);
+        turns::watch_time();
         control::header().attached.store(1, Release);
     }
 

@@ -8,6 +8,7 @@ use crate::preload;
 use crate::processes;
 use crate::replay;
 use crate::sys;
+use crate::turns;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -70,6 +71,7 @@ static CONSTRUCTOR: extern "C" fn() = {
                 crate::interpose::prepare_openmp();
             }
             crate::interpose::prepare_threads();
+            turns::watch_time();
         }
     }
     construct
@@ -111,6 +113,7 @@ fn take_over() {
         processes::copy_to_run(b"/proc/self/maps\0", b"maps");
     }
     Local::install(local);
+    turns::begin(index);
     control::observe();
 }
 

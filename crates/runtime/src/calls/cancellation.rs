@@ -35,6 +35,14 @@ unsafe extern "C" {
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
 }
 
+/// Of the kernel's flags of an action: it says how to return.
+pub const HAS_RESTORER: u64 = 0x0400_0000;
+
+/// How handlers of ours return.
+pub fn restorer() -> usize {
+    &raw const __refrain_restore as usize
+}
+
 /// Is this the signal that has our handler in the place of libc's? libc is told that it has installed its own.
 pub fn is_ours(signal: usize) -> bool {
     signal == SIGNAL as usize && control::observes_sync()
@@ -47,8 +55,8 @@ pub fn install() {
     }
     let action: [usize; 4] = [
         on_signal as *const () as usize,
-        (libc::SA_SIGINFO | libc::SA_RESTART | 0x0400_0000) as usize,
-        &raw const __refrain_restore as usize,
+        (libc::SA_SIGINFO | libc::SA_RESTART) as usize | HAS_RESTORER as usize,
+        restorer(),
         0,
     ];
     // SAFETY: the kernel reads an action of four words; the handler lives as long as the process.

@@ -212,6 +212,23 @@ impl InputReader {
         Some(self.head.as_ref()?.entry.number)
     }
 
+    /// Has the next input a place in the order of all threads' inputs?
+    pub fn has_place(&self) -> bool {
+        self.head.as_ref().is_some_and(|call| call.entry.time != 0)
+    }
+
+    /// The result of a wait with a time limit, if that comes next, at `event`.
+    pub fn next_timed_wait(&self, event: u64) -> Option<i64> {
+        let entry = self.head.as_ref()?.entry;
+        (entry.number == libc::SYS_futex as u32 && entry.event == event).then_some(entry.result)
+    }
+
+    /// The signal that comes next, if one does, at `event`.
+    pub fn next_signal_number(&self, event: u64) -> Option<u32> {
+        let entry = self.head.as_ref()?.entry;
+        (entry.event == event).then(|| entry.number.checked_sub(signals::FIRST))?
+    }
+
     /// Does the next call, if there is one, belong to `event`?
     pub fn has_call_in(&self, event: u64) -> bool {
         let belongs = |call: &Call<'_>| call.entry.event == event && call.entry.number < signals::FIRST;

@@ -28,6 +28,7 @@ use crate::preload;
 use crate::processes;
 use crate::replay::Doing;
 use crate::sys;
+use crate::turns;
 use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
@@ -43,6 +44,7 @@ use log_format::inputs::RangeHash;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
+use runtime_abi::turns_file::what;
 use table::Size;
 use table::Treatment;
 use table::Written;
@@ -194,6 +196,13 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let Some(local) = Local::current() else {
         return real(arguments);
     };
+    if turns::is_on() && turns::has_turn(local.index) {
+        match number {
+            libc::SYS_futex => return local.take_turns_at_futex(arguments, real),
+            libc::SYS_exit => turns::leave(local),
+            _ => {}
+        }
+    }
     let treatment = table::look_up(number, arguments).treatment;
     if treatment == Treatment::End {
         ending::at_last_call();
@@ -206,11 +215,18 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let result = match treatment {
         Treatment::Yield if is_replay => {
             local.real_calls += 1;
+            if turns::is_on() {
+                turns::give_way(local);
+            }
             0
         }
         Treatment::Real | Treatment::Yield | Treatment::End => {
             local.real_calls += 1;
-            real(arguments)
+            let result = real(arguments);
+            if number == libc::SYS_futex && !is_replay {
+                local.record_timed_wait(arguments, result);
+            }
+            result
         }
         Treatment::Fork if is_replay => local.replay_fork(number, *arguments),
         Treatment::Fork => local.record_fork(number, || real(arguments)),
@@ -410,14 +426,72 @@ impl Local {
         }
     }
 
+    /// Scope `inputs`, several threads: how a wait with a time limit ended. Not an event: whether a thread has to wait for a
+    /// lock depends on the others.
+    fn record_timed_wait(&mut self, arguments: &[usize; 6], result: isize) {
+        if control::inputs_only() && control::is_threaded() && turns::is_timed(arguments) {
+            self.log_call(libc::SYS_futex, result, 0, &[]);
+        }
+    }
+
+    /// Replay, one thread at a time: a futex call.
+    fn take_turns_at_futex(&mut self, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
+        self.real_calls += 1;
+        let result = turns::futex(self, arguments);
+        if self.is_creating {
+            // The thread that is being created does not take turns yet.
+            real(arguments);
+        }
+        self.at_safe_point();
+        result
+    }
+
+    /// Replay: takes the next input, whose turn it is.
+    pub fn take_input(&mut self) -> Option<Call<'static>> {
+        if self.recorded_inputs.has_place() && turns::is_on() {
+            turns::event_happened();
+        }
+        self.recorded_inputs.next()
+    }
+
+    /// Replay, one thread at a time: returns when it is the turn of the next input, if it has a place in the order.
+    fn wait_for_input(&mut self) {
+        loop {
+            let event = self.event();
+            let is_signal = self.recorded_inputs.next_signal_number(event).is_some();
+            let is_wait = self.recorded_inputs.next_timed_wait(event).is_some();
+            if self.is_at_end() && !is_signal && !is_wait {
+                return;
+            }
+            if !self.recorded_inputs.has_place() {
+                return turns::at_switch_point(what::INPUT, 0);
+            }
+            turns::wait_for_event(self);
+            if is_signal {
+                self.at_safe_point();
+            } else if is_wait {
+                // It had to wait when it was recorded, and now had not.
+                self.take_input();
+            } else {
+                return;
+            }
+        }
+    }
+
     /// Replay: the next recorded call, which must be this one.
     pub fn next_call(&mut self, number: c_long) -> Call<'static> {
+        if turns::is_on() {
+            self.wait_for_input();
+        }
         let call = match self.is_at_end() {
             // It was logged, but the recorded process ended before it happened.
             true => None,
-            false => self.recorded_inputs.next(),
+            false => self.take_input(),
         };
         let Some(call) = call else {
+            if turns::is_on() && self.is_the_end() {
+                self.diverge(divergence::SURVIVED, doing(number), 0, 0, 0);
+            }
             // It was in this call when the recorded process ended, or waited for somebody who was. An event that it was
             // to come back to is as complete as it became.
             if self.inside_event && !self.is_at_end() {
@@ -705,7 +779,13 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
 /// says it itself.
 #[inline]
 fn stamp(number: c_long) -> u64 {
-    if !control::inputs_only() || table::is_clock(number) || !control::is_threaded() {
+    if table::is_clock(number) { 0 } else { now() }
+}
+
+/// The processor's time-stamp counter, if it is of interest.
+#[inline]
+pub fn now() -> u64 {
+    if !control::inputs_only() || !control::is_threaded() {
         return 0;
     }
     // SAFETY: an instruction that reads a counter.

@@ -9,6 +9,7 @@
 //!
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
 use crate::calls;
+use crate::calls::cancellation;
 use crate::calls::inputs::Range;
 use crate::control;
 use crate::control::Mode;
@@ -17,6 +18,7 @@ use crate::interpose::object_of_thread;
 use crate::interpose::replay_cancellation;
 use crate::local::Local;
 use crate::sys;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU64;
@@ -100,6 +102,24 @@ impl Pending {
     }
 }
 
+/// Do calls go on when the program's handler of this signal has run?
+pub fn restarts(signal: u32) -> bool {
+    let wish = WISHES.get(signal as usize);
+    wish.is_some_and(|wish| wish.flags.load(Relaxed) & libc::SA_RESTART as u64 != 0)
+}
+
+/// A handler of ours, which is not to be interrupted.
+pub fn install(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) {
+    let action = Action {
+        handler: handler as *const () as usize,
+        flags: (libc::SA_SIGINFO | libc::SA_RESTART) as u64 | cancellation::HAS_RESTORER,
+        restorer: cancellation::restorer(),
+        mask: ALL,
+    };
+    // SAFETY: the kernel reads an action; the handler lives as long as the process.
+    unsafe { sys::syscall(libc::SYS_rt_sigaction, [signal, &raw const action as usize, 0, 8, 0, 0]) };
+}
+
 /// Does the program handle this signal itself?
 pub fn is_handled(signal: usize) -> bool {
     WISHES.get(signal).is_some_and(Wish::has_handler)
@@ -117,6 +137,9 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
         return real(arguments);
     };
     let before = wish.get();
+    if new != 0 && turns::is_timer_signal(signal) {
+        return 0;
+    }
     if new != 0 {
         // SAFETY: the caller's promise.
         let asked = unsafe { *(new as *const Action) };
@@ -317,6 +340,9 @@ impl Local {
         let Some((event, calls)) = self.recorded_inputs.next_signal() else {
             return false;
         };
+        if self.recorded_inputs.has_place() && turns::is_on() {
+            return event == self.event() && turns::is_next(self.index);
+        }
         event == self.event() && (!control::inputs_only() || calls == self.real_calls as u32)
     }
 
@@ -324,7 +350,7 @@ impl Local {
     fn deliver(&mut self) {
         if control::mode() == Mode::Replay {
             while self.is_signal_due() {
-                let Some(entry) = self.recorded_inputs.next() else {
+                let Some(entry) = self.take_input() else {
                     return;
                 };
                 // SAFETY: a siginfo of zeros is valid.
@@ -373,6 +399,7 @@ impl Local {
             event: self.event(),
             number: FIRST + signal as u32,
             check: self.real_calls as u32,
+            time: calls::now(),
             ..Entry::default()
         };
         // SAFETY: a siginfo of ours.

@@ -22,6 +22,7 @@ use crate::processes;
 use crate::real;
 use crate::real::StartRoutine;
 use crate::replay::Doing;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
@@ -41,6 +42,7 @@ use runtime_abi::divergence;
 use runtime_abi::thread_state;
 use runtime_abi::trace_file::what;
 use runtime_abi::truncated;
+use runtime_abi::turns_file::what as what_point;
 
 /// pthread_t of each thread by index, to find the index of a thread that is joined.
 static HANDLES: [AtomicU64; runtime_abi::THREADS_MAX] = [const { AtomicU64::new(0) }; runtime_abi::THREADS_MAX];
@@ -141,11 +143,18 @@ unsafe fn create_in_order(
     local.created = creator.point_after();
     local.slot.parent.store(creator.index, Relaxed);
     creator.complete();
+    let index = local.index;
     local.blocked = signals::block_all();
     let blocked = local.blocked;
+    creator.is_creating = true;
     // SAFETY: the program's own call, with a start routine of ours.
     let result = unsafe { real::pthread_create(thread, attributes, begin_thread, (local as *mut Local).cast()) };
+    creator.is_creating = false;
     signals::restore(blocked);
+    if result == 0 {
+        turns::created(index);
+        turns::at_switch_point(what_point::SPAWN, 0);
+    }
     result
 }
 
@@ -273,7 +282,9 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
         local.log.create();
     }
     let (ends_unseen, blocked) = (local.ends_unseen, local.blocked);
+    let index = local.index;
     Local::install(local);
+    turns::arrive(index);
     signals::restore(blocked);
     if !ends_unseen {
         watch_exit();

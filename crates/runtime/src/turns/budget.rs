@@ -1,0 +1,140 @@
+//! A thread that has the turn and runs on and on without a switch point has to give way: it may wait for another thread to
+//! write something.
+//!
+//! A timer of the process's own time sends a signal, to whichever thread; that one passes it to the thread that has the turn, whose
+//! handler gives the turn away, and so waits inside of the handler. Where that is depends on the time. It is never in the
+//! runtime itself.
+use crate::calls::signals;
+use crate::control;
+use crate::local::Local;
+use crate::sys;
+use crate::turns;
+use core::ffi::c_int;
+use core::ffi::c_void;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+/// libc's signal for changes of ids, which programs cannot block; a replay changes none.
+const SIGNAL: usize = 33;
+/// Between two looks. A thread gives way if there was no switch point between two.
+const TICK_NS: u64 = 20_000_000;
+
+/// Grows with each switch point.
+static PROGRESS: AtomicU64 = AtomicU64::new(0);
+/// What it was at the last look.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+/// The end of our own code, and its beginning.
+static TEXT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Is this the signal that tells a thread to give way? The program's handler for it, which is libc's, is not needed.
+pub fn is_timer_signal(signal: usize) -> bool {
+    signal == SIGNAL && turns::is_on()
+}
+
+#[inline]
+pub fn note_progress() {
+    // Only who has the turn writes.
+    PROGRESS.store(PROGRESS.load(Relaxed) + 1, Relaxed);
+}
+
+/// Once for each process.
+pub fn begin() {
+    find_text();
+    signals::install(SIGNAL, on_tick);
+    #[repr(C)]
+    struct Event {
+        value: usize,
+        signal: c_int,
+        notify: c_int,
+        rest: [u64; 6],
+    }
+    let event = Event {
+        value: 0,
+        signal: SIGNAL as c_int,
+        notify: libc::SIGEV_SIGNAL,
+        rest: [0; 6],
+    };
+    let mut timer: c_int = 0;
+    let spec = [0, TICK_NS, 0, TICK_NS];
+    // SAFETY: the kernel reads an event and a period, and writes a number.
+    unsafe {
+        let made = sys::syscall(
+            libc::SYS_timer_create,
+            [
+                libc::CLOCK_PROCESS_CPUTIME_ID as usize,
+                &raw const event as usize,
+                &raw mut timer as usize,
+                0,
+                0,
+                0,
+            ],
+        );
+        // Without it, only programs that wait without a call stand still.
+        if made == 0 {
+            sys::syscall(
+                libc::SYS_timer_settime,
+                [timer as usize, 0, spec.as_ptr() as usize, 0, 0, 0],
+            );
+        }
+    }
+}
+
+/// Where our own code is.
+fn find_text() {
+    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
+        // SAFETY: the loader passes a valid description of an object.
+        unsafe {
+            let info = &*info;
+            for header in core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) {
+                let start = info.dlpi_addr + header.p_vaddr;
+                let range = start..start + header.p_memsz;
+                if header.p_type == libc::PT_LOAD && range.contains(&(find_text as *const () as u64)) {
+                    TEXT[0].store(range.start, Relaxed);
+                    TEXT[1].store(range.end, Relaxed);
+                    return 1;
+                }
+            }
+        }
+        0
+    }
+    // SAFETY: `visit` has the signature the loader expects.
+    unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::null_mut()) };
+}
+
+extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: the kernel's siginfo.
+    let is_tick = unsafe { (*info).si_code } == libc::SI_TIMER;
+    if is_tick {
+        let now = PROGRESS.load(Relaxed);
+        if SEEN.swap(now, Relaxed) != now {
+            return;
+        }
+    }
+    let holder = turns::HOLDER.load(Relaxed);
+    match Local::current() {
+        Some(local) if local.index == holder => {
+            // SAFETY: the kernel's context of this thread.
+            let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
+            if !(TEXT[0].load(Relaxed)..TEXT[1].load(Relaxed)).contains(&at) {
+                give_way(local);
+            }
+        }
+        _ if is_tick => {
+            let id = control::slot(holder).os_thread.load(Relaxed);
+            // SAFETY: touches no memory.
+            unsafe {
+                sys::syscall(
+                    libc::SYS_tgkill,
+                    [sys::process_id() as usize, id as usize, SIGNAL, 0, 0, 0],
+                )
+            };
+        }
+        _ => {}
+    }
+}
+
+fn give_way(local: &Local) {
+    let spent = &control::header().budgets_spent;
+    spent.store(spent.load(Relaxed) + 1, Relaxed);
+    turns::give_way(local);
+}

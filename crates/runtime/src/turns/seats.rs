@@ -1,0 +1,230 @@
+//! What is known of each thread while threads take turns.
+use crate::control;
+use crate::turns::order;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use runtime_abi::THREADS_MAX;
+
+/// Relaxed everywhere: who has the turn writes, and the turn itself is passed with Release and Acquire.
+pub struct Seat {
+    /// What the thread waits on while it does not have the turn.
+    pub go: AtomicU32,
+    state: AtomicU32,
+    /// The run of the order that has its next input.
+    run: AtomicU32,
+    gave_way: AtomicBool,
+    /// Waiting: what the wait yields when the thread's next input is due, and whether at once or if nobody else can go on.
+    if_due: AtomicI32,
+    is_at_once: AtomicBool,
+    /// Waiting: for which futex, since when, for which bits, and whether the kernel may wake it.
+    address: AtomicU64,
+    ticket: AtomicU64,
+    bits: AtomicU32,
+    expected: AtomicU32,
+    is_shared: AtomicBool,
+    /// What the wait yields.
+    result: AtomicI32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum State {
+    /// Not there, not any more, or stopped for good.
+    Gone = 0,
+    /// Can go on.
+    Ready = 1,
+    /// At an input that is not the next one of the order.
+    Event = 2,
+    /// Waits for a futex.
+    Futex = 3,
+    /// Is about to end the process.
+    Ending = 4,
+}
+
+static SEATS: [Seat; THREADS_MAX] = [const {
+    Seat {
+        go: AtomicU32::new(0),
+        state: AtomicU32::new(0),
+        run: AtomicU32::new(0),
+        gave_way: AtomicBool::new(false),
+        if_due: AtomicI32::new(0),
+        is_at_once: AtomicBool::new(false),
+        address: AtomicU64::new(0),
+        ticket: AtomicU64::new(0),
+        bits: AtomicU32::new(0),
+        expected: AtomicU32::new(0),
+        is_shared: AtomicBool::new(false),
+        result: AtomicI32::new(0),
+    }
+}; THREADS_MAX];
+
+/// Wait number, over all threads: who waits longest is woken first.
+static TICKETS: AtomicU64 = AtomicU64::new(0);
+
+pub fn seat(thread: u32) -> &'static Seat {
+    &SEATS[thread as usize]
+}
+
+/// Threads there have been.
+pub fn count() -> u32 {
+    control::header().threads.load(Relaxed).min(THREADS_MAX as u32)
+}
+
+pub fn all() -> impl Iterator<Item = &'static Seat> {
+    SEATS[..count() as usize].iter()
+}
+
+/// A process begins, perhaps as a copy of another.
+pub fn clear() {
+    for seat in &SEATS {
+        if seat.state() != State::Gone {
+            seat.set(State::Gone);
+            seat.go.store(0, Relaxed);
+        }
+    }
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy)]
+pub struct Wait {
+    pub address: u64,
+    pub expected: u32,
+    pub bits: u32,
+    /// The kernel may wake it.
+    pub is_shared: bool,
+    pub if_due: IfDue,
+}
+
+/// What happens to a wait when the waiting thread's next input is the next one of the order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum IfDue {
+    Nothing,
+    /// It ends so.
+    AtOnce(i32),
+    /// It ends so if nobody else can go on.
+    AtLast(i32),
+}
+
+/// No errno, and no success.
+const NOTHING: i32 = 1;
+
+impl Seat {
+    pub fn begin(&self, thread: u32) {
+        self.set(State::Ready);
+        self.gave_way.store(false, Relaxed);
+        self.run.store(order::first_run(thread), Relaxed);
+    }
+
+    pub fn state(&self) -> State {
+        match self.state.load(Relaxed) {
+            1 => State::Ready,
+            2 => State::Event,
+            3 => State::Futex,
+            4 => State::Ending,
+            _ => State::Gone,
+        }
+    }
+
+    pub fn set(&self, state: State) {
+        self.state.store(state as u32, Relaxed);
+    }
+
+    pub fn next_run(&self) -> u32 {
+        self.run.load(Relaxed)
+    }
+
+    pub fn set_next_run(&self, run: u32) {
+        self.run.store(run, Relaxed);
+    }
+
+    pub fn give_way(&self) {
+        self.gave_way.store(true, Relaxed);
+    }
+
+    pub fn take_way(&self) {
+        self.gave_way.store(false, Relaxed);
+    }
+
+    pub fn has_given_way(&self) -> bool {
+        self.gave_way.load(Relaxed)
+    }
+
+    pub fn begin_wait(&self, wait: &Wait) {
+        self.address.store(wait.address, Relaxed);
+        self.expected.store(wait.expected, Relaxed);
+        self.bits.store(wait.bits, Relaxed);
+        self.is_shared.store(wait.is_shared, Relaxed);
+        let (result, is_at_once) = match wait.if_due {
+            IfDue::Nothing => (NOTHING, false),
+            IfDue::AtOnce(result) => (result, true),
+            IfDue::AtLast(result) => (result, false),
+        };
+        self.if_due.store(result, Relaxed);
+        self.is_at_once.store(is_at_once, Relaxed);
+        // What it yields unless somebody wakes it.
+        self.result.store(result, Relaxed);
+        self.ticket.store(TICKETS.fetch_add(1, Relaxed), Relaxed);
+        self.set(State::Futex);
+    }
+
+    pub fn waits_for(&self, address: u64, bits: u32) -> bool {
+        self.state() == State::Futex
+            && self.address.load(Relaxed) == address
+            && self.bits.load(Relaxed) & bits != 0
+    }
+
+    /// Waits for something that the kernel may write, and the word is not what it was.
+    pub fn is_overtaken_by_kernel(&self) -> bool {
+        if self.state() != State::Futex || !self.is_shared.load(Relaxed) {
+            return false;
+        }
+        // SAFETY: the thread waits for this word, so it is there.
+        let now = unsafe { (self.address.load(Relaxed) as *const u32).read_volatile() };
+        now != self.expected.load(Relaxed)
+    }
+
+    /// Its wait ends as soon as its next input is due.
+    pub fn ends_when_due(&self) -> bool {
+        self.is_at_once.load(Relaxed)
+    }
+
+    pub fn ticket(&self) -> u64 {
+        self.ticket.load(Relaxed)
+    }
+
+    pub fn address(&self) -> u64 {
+        match self.state() {
+            State::Futex => self.address.load(Relaxed),
+            _ => 0,
+        }
+    }
+
+    /// It waits for another futex from now on.
+    pub fn move_to(&self, address: u64) {
+        self.address.store(address, Relaxed);
+        self.ticket.store(TICKETS.fetch_add(1, Relaxed), Relaxed);
+    }
+
+    pub fn wake(&self, result: i32) {
+        self.result.store(result, Relaxed);
+        self.set(State::Ready);
+    }
+
+    pub fn result(&self) -> i32 {
+        self.result.load(Relaxed)
+    }
+}
+
+/// Nobody can go on, and the next input is one of `thread`'s: may that end its wait?
+pub fn interrupt(thread: u32) -> bool {
+    let seat = seat(thread);
+    let result = seat.if_due.load(Relaxed);
+    let does = seat.state() == State::Futex && result != NOTHING;
+    if does {
+        seat.wake(result);
+    }
+    does
+}
