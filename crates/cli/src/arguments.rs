@@ -3,6 +3,8 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 use clap::ValueEnum;
+use run_model::Preemption;
+use run_model::ThreadIndex;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -191,6 +193,24 @@ pub struct ReplayArguments {
     /// Delay threads at random gates, which must not change anything; for testing refrain itself
     #[arg(long, value_name = "SEED", hide = true, default_value_t = 0)]
     pub jitter: u64,
+    /// Scope inputs, several threads: at switch point N, thread T goes on; may be given several times. For tests
+    #[arg(long, value_name = "N:T", hide = true, value_parser = preemption, conflicts_with = "gdb")]
+    pub preempt: Vec<Preemption>,
+    /// The same runs: print where another thread could have gone on, and who did
+    #[arg(long, hide = true, conflicts_with = "gdb")]
+    pub switch_points: bool,
+}
+
+/// `N:T`.
+fn preemption(text: &str) -> Result<Preemption, String> {
+    let parsed = text.split_once(':').and_then(|(point, thread)| {
+        let thread = ThreadIndex(thread.parse().ok()?);
+        Some(Preemption {
+            point: point.parse().ok()?,
+            thread,
+        })
+    });
+    parsed.ok_or_else(|| format!("'{text}' is not the number of a switch point, a colon, and the number of a thread"))
 }
 
 const EXPLAIN_EXAMPLES: &str = "\

@@ -8,10 +8,14 @@ use crate::output::print_json;
 use crate::output::say;
 use crate::progress::ProgressLine;
 use crate::record::spelling;
+use replayer::Came;
 use replayer::Divergence;
+use replayer::Points;
 use replayer::ReplayOptions;
 use replayer::Replayed;
 use replayer::Show;
+use replayer::TurnAttempts;
+use run_store::RunDirectory;
 use run_store::Store;
 use serde_json::json;
 
@@ -28,6 +32,9 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
         patience: arguments.patience,
         jitter_seed: arguments.jitter,
     };
+    if !arguments.preempt.is_empty() || arguments.switch_points {
+        return attempt(run, &options, &arguments);
+    }
     // Whatever is wrong now is wrong with the run or with what it needs, not with the command line.
     let replayed = replayer::replay(run, &options, &ProgressLine::new()).map_err(|error| Failure {
         sentence: error.to_string(),
@@ -39,6 +46,39 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
         print_verdict(&replayed, arguments.quiet);
     }
     Ok(u8::from(replayed.identical != replayed.times))
+}
+
+/// One replay that departs from the recorded order of inputs where it was told to.
+fn attempt(run: RunDirectory, options: &ReplayOptions, arguments: &ReplayArguments) -> Ended {
+    let unusable = |error: replayer::Error| Failure {
+        sentence: error.to_string(),
+        status: 3,
+    };
+    let mut preemptions = arguments.preempt.clone();
+    preemptions.sort();
+    let name = run.name();
+    let attempts = TurnAttempts::prepare(run, &options.run_name, &ProgressLine::new()).map_err(unusable)?;
+    let points = if arguments.switch_points { Points::Wanted } else { Points::NotWanted };
+    let attempt = attempts.attempt(&preemptions, points).map_err(unusable)?;
+    for (number, point) in (1..).zip(&attempt.points) {
+        println!(
+            "{number} thread {} next {} {} at {:#x} reached {} ready {}",
+            point.thread, point.next, point.what, point.label, point.reached, point.ready
+        );
+    }
+    if let Some(divergence) = attempt.divergence() {
+        print_divergence(&name, divergence);
+    }
+    let came = match attempt.came {
+        Came::ToItsEnd => "is the same run",
+        Came::ToAMismatch => "came to a mismatch",
+        Came::ToADeadlock => "came to a deadlock",
+    };
+    say(format_args!(
+        "the replay of {name} {came}: {} of {} inputs in order, {} switch points, {} preemptions missed, {} budgets spent",
+        attempt.reached, attempt.events, attempt.turns.points, attempt.turns.missed, attempt.turns.budgets_spent
+    ));
+    Ok(u8::from(attempt.came != Came::ToItsEnd))
 }
 
 fn print_verdict_json(replayed: &Replayed) -> Result<(), Failure> {

@@ -350,6 +350,7 @@ impl Local {
         sys::register_barrier();
         IS_NEW_CHILD.store(true, Relaxed);
         IS_ALONE.store(true, Relaxed);
+        calls::nobody_writes();
         header.attached.store(1, Release);
         Ok(())
     }

@@ -436,6 +436,22 @@ pub fn map_to_read(address: u64, bytes: usize, file: i32, offset: usize) -> Resu
     }
 }
 
+/// Processors that we may use.
+pub fn processors() -> u64 {
+    let mut set = [0u64; 128];
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let got = unsafe {
+        syscall(
+            libc::SYS_sched_getaffinity,
+            [0, size_of_val(&set), set.as_mut_ptr() as usize, 0, 0, 0],
+        )
+    };
+    if got <= 0 {
+        return 1;
+    }
+    set.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
 pub fn thread_id() -> u32 {
     // SAFETY: no arguments.
     unsafe { syscall(libc::SYS_gettid, [0; 6]) as u32 }

@@ -13,8 +13,10 @@ mod stream;
 mod table;
 mod vdso;
 
+pub use descriptors::nobody_writes;
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
+pub use instructions::__refrain_instruction as note_instruction;
 pub use objects::is_installed;
 pub use signals::Pending;
 pub use signals::SignalStack;
@@ -251,6 +253,22 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     result
 }
 
+/// Stands in the inputs for a thread that was created, whose index is the result: at scope `inputs`, what it does has its place after
+/// that.
+const SPAWN: c_long = 0xfff2;
+
+/// Scope `inputs`: a thread is about to be created.
+pub fn note_spawn(creator: &mut Local, index: u32) {
+    if !is_installed() {
+        return;
+    }
+    match control::mode() {
+        Mode::Record => creator.log_call(SPAWN, index as isize, 0, &[]),
+        Mode::Replay => drop(creator.next_call(SPAWN)),
+        Mode::Off => {}
+    }
+}
+
 /// Memory that others may write, too?
 fn is_shared_mapping(number: c_long, arguments: &[usize; 6]) -> bool {
     let of_mapping = arguments[3] as i32 & libc::MAP_TYPE;
@@ -283,6 +301,8 @@ impl Local {
             return self.record_output(stream, arguments, real);
         }
         let _turn = shown.and_then(|stream| processes::take_turn(self, stream));
+        let _stream = shown.and_then(descriptors::alone);
+        let began = stamp(number);
         let memory = control::observes_memory();
         let writes = table::look_up(number, arguments).writes;
         let lengths = lengths_before(writes, arguments);
@@ -312,7 +332,11 @@ impl Local {
         if ranges.is_short {
             note_unknown(number);
         }
-        self.log_call(number, result, check(number, arguments, result), ranges.all());
+        let mut entry = self.input_entry(number, result, check(number, arguments, result));
+        if table::acts_on_others(number) {
+            entry.time = began;
+        }
+        self.log_entry(entry, ranges.all());
         if !self.inside_event {
             self.complete();
             // New memory is nobody else's yet, and may be read-only.
@@ -352,16 +376,20 @@ impl Local {
     /// kernel still finishes its call, but comes back no more.
     fn record_output(&mut self, stream: i32, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
         let _turn = processes::take_turn(self, stream);
+        let _stream = descriptors::alone(stream);
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
         let check = check(number, arguments, expected);
         // Counted first: if it is logged and never happens, the tool finds it missing.
         descriptors::count_shown(arguments[0], expected as u64);
-        self.log_call(number, expected, check, &[]);
+        let began = self.input_entry(number, expected, check);
+        self.log_entry(began, &[]);
         let result = self.blocking(|| real(arguments));
         if result != expected {
             let check = if result < 0 { 0 } else { check };
             descriptors::count_shown(arguments[0], (result.max(0) - expected) as u64);
-            self.inputs.correct_last(self.input_entry(number, result, check));
+            let mut entry = self.input_entry(number, result, check);
+            entry.time = began.time;
+            self.inputs.correct_last(entry);
         }
         if !self.inside_event {
             self.complete();
@@ -419,7 +447,11 @@ impl Local {
 
     #[inline]
     pub fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
-        let entry = self.input_entry(number, result, check);
+        self.log_entry(self.input_entry(number, result, check), ranges);
+    }
+
+    #[inline]
+    fn log_entry(&mut self, entry: Entry, ranges: &[Range]) {
         // SAFETY: the kernel has just written these ranges.
         if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);
@@ -442,6 +474,9 @@ impl Local {
             // The thread that is being created does not take turns yet.
             real(arguments);
         }
+        if result == -libc::EINTR as isize {
+            self.deliver_next();
+        }
         self.at_safe_point();
         result
     }
@@ -455,7 +490,7 @@ impl Local {
     }
 
     /// Replay, one thread at a time: returns when it is the turn of the next input, if it has a place in the order.
-    fn wait_for_input(&mut self) {
+    fn wait_for_input(&mut self, number: c_long) {
         loop {
             let event = self.event();
             let is_signal = self.recorded_inputs.next_signal_number(event).is_some();
@@ -466,9 +501,13 @@ impl Local {
             if !self.recorded_inputs.has_place() {
                 return turns::at_switch_point(what::INPUT, 0);
             }
+            if !is_signal && !is_wait && table::sleeps(number) {
+                // So did others run, when it slept.
+                turns::give_way(self);
+            }
             turns::wait_for_event(self);
             if is_signal {
-                self.at_safe_point();
+                self.deliver_next();
             } else if is_wait {
                 // It had to wait when it was recorded, and now had not.
                 self.take_input();
@@ -481,7 +520,7 @@ impl Local {
     /// Replay: the next recorded call, which must be this one.
     pub fn next_call(&mut self, number: c_long) -> Call<'static> {
         if turns::is_on() {
-            self.wait_for_input();
+            self.wait_for_input(number);
         }
         let call = match self.is_at_end() {
             // It was logged, but the recorded process ended before it happened.

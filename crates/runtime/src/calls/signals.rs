@@ -341,7 +341,7 @@ impl Local {
             return false;
         };
         if self.recorded_inputs.has_place() && turns::is_on() {
-            return event == self.event() && turns::is_next(self.index);
+            return event == self.event() && turns::is_next(self.index) && self.real_calls as u32 >= calls;
         }
         event == self.event() && (!control::inputs_only() || calls == self.real_calls as u32)
     }
@@ -350,16 +350,7 @@ impl Local {
     fn deliver(&mut self) {
         if control::mode() == Mode::Replay {
             while self.is_signal_due() {
-                let Some(entry) = self.take_input() else {
-                    return;
-                };
-                // SAFETY: a siginfo of zeros is valid.
-                let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
-                if let Some((_, bytes)) = entry.ranges().next() {
-                    let bytes = &bytes[..bytes.len().min(INFO_BYTES)];
-                    crate::calls::inputs::copy(bytes.as_ptr(), (&raw mut info).cast(), bytes.len());
-                }
-                self.run_handler((entry.entry.number - FIRST) as c_int, info);
+                self.deliver_next();
             }
             if self.was_cancelled_here() {
                 replay_cancellation(self, object_of_thread(self.index), || ());
@@ -386,6 +377,24 @@ impl Local {
         }
         self.cancel_here();
         self.next_change_point();
+    }
+
+    /// Replay: the signal that comes next, if one does and its turn has come, is delivered here.
+    pub fn deliver_next(&mut self) {
+        let is_due = !turns::is_on() || !self.recorded_inputs.has_place() || turns::is_next(self.index);
+        if !is_due || self.recorded_inputs.next_signal_number(self.event()).is_none() {
+            return;
+        }
+        let Some(entry) = self.take_input() else {
+            return;
+        };
+        // SAFETY: a siginfo of zeros is valid.
+        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        if let Some((_, bytes)) = entry.ranges().next() {
+            let bytes = &bytes[..bytes.len().min(INFO_BYTES)];
+            crate::calls::inputs::copy(bytes.as_ptr(), (&raw mut info).cast(), bytes.len());
+        }
+        self.run_handler((entry.entry.number - FIRST) as c_int, info);
     }
 
     /// Replay: was this thread cancelled at the coming event, by a request of somebody else?

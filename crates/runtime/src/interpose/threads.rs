@@ -133,8 +133,11 @@ unsafe fn create_in_order(
     start: StartRoutine,
     argument: *mut c_void,
 ) -> c_int {
-    let local = begin_spawn(creator).and_then(Local::prepare);
-    let Some(local) = local else {
+    let index = begin_spawn(creator);
+    if let Some(index) = index {
+        calls::note_spawn(creator, index);
+    }
+    let Some(local) = index.and_then(Local::prepare) else {
         // SAFETY: the program's own call; the thread goes unrecorded, as the run now says.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     };
@@ -378,7 +381,10 @@ fn index_of(thread: pthread_t) -> Option<u32> {
 
 /// A join of any kind. The thread's end is after all its events, so its count is final.
 fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed() else {
+        turns::at_switch_point(what_point::ACQUIRE, 0);
+        return real();
+    };
     let object = index_of(thread).map_or(0, object_of);
     if control::mode() == Mode::Replay {
         replay_cancellation(local, object, || ());

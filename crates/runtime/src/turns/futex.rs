@@ -18,8 +18,9 @@ use core::sync::atomic::Ordering::SeqCst;
 use runtime_abi::turns_file::what;
 
 const ALL_BITS: u32 = u32::MAX;
-const COMMAND: i32 = 0x7f;
-const LOCK_PI2: i32 = 13;
+/// The bits of an operation that say what it does.
+pub const COMMAND: i32 = 0x7f;
+pub const LOCK_PI2: i32 = 13;
 const OWNER: u32 = 0x3fff_ffff;
 const HAS_WAITERS: u32 = 0x8000_0000;
 

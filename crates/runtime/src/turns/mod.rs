@@ -28,6 +28,8 @@ mod points;
 mod seats;
 
 pub use budget::is_timer_signal;
+pub use futex::COMMAND;
+pub use futex::LOCK_PI2;
 pub use futex::futex;
 pub use futex::is_timed;
 pub use order::is_on;
@@ -155,6 +157,16 @@ pub fn give_way(local: &Local) {
     let me = local.index;
     seat(me).give_way();
     yield_to_best(me);
+}
+
+/// The calling thread waits, in a loop of ours, for another one to write something.
+pub fn give_way_here() {
+    if is_on()
+        && let Some(local) = Local::current()
+        && has_turn(local.index)
+    {
+        give_way(local);
+    }
 }
 
 /// The thread that has the turn cannot go on, or should not: `Seat::state` says so. Returns when it has the turn again.
