@@ -115,11 +115,12 @@ fn load(address: u64) -> u32 {
     word(address).load(SeqCst)
 }
 
-/// Of those that wait, the one that has waited longest.
+/// Of those that wait, the one whose next input is the earliest; of several, the one that has waited longest. The kernel
+/// promises no order.
 fn first_waiter(address: u64, bits: u32) -> Option<u32> {
     let threads = 0..seats::count();
     let waiters = threads.filter(|thread| seat(*thread).waits_for(address, bits));
-    waiters.min_by_key(|thread| seat(*thread).ticket())
+    waiters.min_by_key(|thread| (seat(*thread).next_run(), seat(*thread).ticket()))
 }
 
 fn wake(address: u64, bits: u32, count: i32) -> isize {
@@ -184,9 +185,11 @@ fn wait_for_word(local: &mut Local, mut wait: Wait, is_timed: bool) -> isize {
     let me = local.index;
     seat(me).begin_wait(&wait);
     turns::yield_to_best(me);
-    // If nobody woke it, its input is due.
+    // If nobody woke it, its input is due, or the word has changed.
+    let is_woken = seat(me).state() == State::Ready;
     seat(me).set(State::Ready);
-    let result = seat(me).result();
+    let is_due = wait.if_due != IfDue::Nothing && turns::is_next(me);
+    let result = if is_woken || is_due { seat(me).result() } else { 0 };
     if result == timed_out {
         local.take_input();
     }

@@ -65,6 +65,9 @@ const GO: u32 = 1;
 /// Wait until the thread that left is gone, and decide then who goes on.
 const DECIDE: u32 = 2;
 
+/// Threads that wait for each other, one after the other: not more are looked at.
+const CHAIN_MAX: u32 = 16;
+
 const LONG_NS: u64 = 1_000_000_000;
 
 /// The process has one thread, `main`, which has the turn.
@@ -121,10 +124,8 @@ fn switch(me: u32, what: u32, label: u64) {
     let number = points::count();
     let due = order::next_thread();
     let preempted = points::preemption_at(number, can_go_on);
-    let next = preempted.or(end_is_due()).unwrap_or(match due {
-        Some(thread) if can_go_on(thread) && !seat(thread).has_given_way() => thread,
-        _ => me,
-    });
+    let due = due.and_then(whom_it_waits_for).filter(|thread| !seat(*thread).has_given_way());
+    let next = preempted.or(end_is_due()).or(due).unwrap_or(me);
     points::write(me, next, what, label);
     if next != me {
         go_to(me, next);
@@ -233,7 +234,8 @@ fn can_go_on(thread: u32) -> bool {
     match seat(thread).state() {
         State::Ready => true,
         State::Event => is_next(thread),
-        State::Futex => seat(thread).ends_when_due() && is_next(thread),
+        // A futex may be woken for no reason: who waits for a word that has changed looks at it again.
+        State::Futex => seat(thread).is_overtaken() || seat(thread).ends_when_due() && is_next(thread),
         _ => false,
     }
 }
@@ -258,9 +260,22 @@ fn choose() -> Option<u32> {
 }
 
 fn best() -> Option<u32> {
-    let threads = 0..seats::count();
-    let all = threads.filter(|thread| can_go_on(*thread));
-    all.min_by_key(|thread| (seat(*thread).has_given_way(), seat(*thread).next_run(), *thread))
+    let ahead = |thread: u32| {
+        let runner = whom_it_waits_for(thread)?;
+        Some((seat(runner).has_given_way(), seat(thread).next_run(), thread, runner))
+    };
+    (0..seats::count()).filter_map(ahead).min().map(|(.., runner)| runner)
+}
+
+/// Who has to run so that `thread` can: itself, or the holder of what it waits for, and so on, as far as that is known.
+fn whom_it_waits_for(mut thread: u32) -> Option<u32> {
+    for _ in 0..CHAIN_MAX {
+        if can_go_on(thread) {
+            return Some(thread);
+        }
+        thread = seat(thread).awaited()?;
+    }
+    None
 }
 
 /// The thread that ends the process, if it has come there and the others are where they were.

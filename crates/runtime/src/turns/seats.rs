@@ -178,12 +178,35 @@ impl Seat {
 
     /// Waits for something that the kernel may write, and the word is not what it was.
     pub fn is_overtaken_by_kernel(&self) -> bool {
-        if self.state() != State::Futex || !self.is_shared.load(Relaxed) {
+        self.is_shared.load(Relaxed) && self.is_overtaken()
+    }
+
+    /// Waits for a word that is not what it was.
+    pub fn is_overtaken(&self) -> bool {
+        if self.state() != State::Futex {
             return false;
         }
         // SAFETY: the thread waits for this word, so it is there.
         let now = unsafe { (self.address.load(Relaxed) as *const u32).read_volatile() };
         now != self.expected.load(Relaxed)
+    }
+
+    /// The thread whose end it waits for, or that holds the mutex it waits for, as far as that can be told.
+    pub fn awaited(&self) -> Option<u32> {
+        /// Where a mutex of libc's names its holder, behind the word that is waited for.
+        const HOLDER_AT: u64 = 8;
+        let address = self.address();
+        let is_end_of_page = address % 4096 > 4096 - HOLDER_AT - 4;
+        if address == 0 || is_end_of_page {
+            return None;
+        }
+        // SAFETY: in the same page as the word that the thread waits for. It may be something else than a name.
+        let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
+        let is_named = |name: u32| {
+            move |thread: &u32| seat(*thread).state() != State::Gone && control::slot(*thread).os_thread.load(Relaxed) == name
+        };
+        let find = |name: u32| (0..count()).find(is_named(name)).filter(|thread| seat(*thread).address() != address);
+        find(self.expected.load(Relaxed)).or_else(|| find(holder))
     }
 
     /// Its wait ends as soon as its next input is due.
