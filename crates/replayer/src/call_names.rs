@@ -55,10 +55,11 @@ const NEWER: [&str; 18] = [
 ];
 
 /// What has a number in the inputs and is no call (docs/log-format.md).
-const NO_CALLS: [(u32, &str); 3] = [
+const NO_CALLS: [(u32, &str); 4] = [
     (0xfff0, "turn"),
     (0xfff1, "instruction"),
     (0xfff2, "pthread_create"),
+    (0xfff3, "pthread_cancel"),
 ];
 
 /// "read", or "system call 1234".

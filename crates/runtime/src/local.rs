@@ -97,6 +97,8 @@ pub struct Local {
     pub ends_unseen: bool,
     /// Inside libc's pthread_create: the new thread may wait for it without having a turn.
     pub is_creating: bool,
+    /// Scope `inputs`, recording: what makes a request for the thread's end come again.
+    pub request_timer: Option<libc::c_int>,
     /// Calls that were made and not logged: where between two events a signal came, at scope `inputs`.
     pub real_calls: u64,
     /// What system calls bring in: where it is recorded.
@@ -210,6 +212,7 @@ impl Local {
                 blocked: 0,
                 ends_unseen: false,
                 is_creating: false,
+                request_timer: None,
                 created: Point::default(),
                 once: None,
                 known: [Point::default(); 64],

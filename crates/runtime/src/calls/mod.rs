@@ -189,6 +189,11 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     if control::mode() == Mode::Off {
         return real(arguments);
     }
+    if number == libc::SYS_rt_sigaction && cancellation::is_signal(arguments[0]) {
+        // libc installs it inside of a call that passes.
+        // SAFETY: the caller's promise.
+        return unsafe { signals::set_action(*arguments) };
+    }
     if is_shared_mapping(number, arguments) {
         control::share_memory();
     }
@@ -257,15 +262,23 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
 /// that.
 const SPAWN: c_long = 0xfff2;
 
+/// The same for the end of a thread that another one asked for.
+const CANCEL: c_long = 0xfff3;
+
 /// Scope `inputs`: a thread is about to be created.
 pub fn note_spawn(creator: &mut Local, index: u32) {
-    if !is_installed() {
+    creator.note_place(SPAWN, index as isize);
+}
+
+/// Scope `inputs`: the calling thread is about to ask for the end of another one.
+pub fn note_cancel() {
+    if control::mode() == Mode::Off {
         return;
     }
-    match control::mode() {
-        Mode::Record => creator.log_call(SPAWN, index as isize, 0, &[]),
-        Mode::Replay => drop(creator.next_call(SPAWN)),
-        Mode::Off => {}
+    // In a process with one thread there is no order.
+    let are_several = control::header().threads.load(Relaxed) > 1;
+    if let Some(local) = Local::current().filter(|_| control::inputs_only() && are_several) {
+        local.note_place(CANCEL, 0);
     }
 }
 
@@ -455,6 +468,18 @@ impl Local {
         // SAFETY: the kernel has just written these ranges.
         if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);
+        }
+    }
+
+    /// Something that is no event, but has a place in the order of inputs.
+    fn note_place(&mut self, number: c_long, result: isize) {
+        if !is_installed() {
+            return;
+        }
+        match control::mode() {
+            Mode::Record => self.log_call(number, result, 0, &[]),
+            Mode::Replay => drop(self.next_call(number)),
+            Mode::Off => {}
         }
     }
 

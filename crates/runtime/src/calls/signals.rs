@@ -106,6 +106,7 @@ impl Pending {
 pub fn restarts(signal: u32) -> bool {
     let wish = WISHES.get(signal as usize);
     wish.is_some_and(|wish| wish.flags.load(Relaxed) & libc::SA_RESTART as u64 != 0)
+        && !cancellation::is_signal(signal as usize)
 }
 
 /// A handler of ours, which is not to be interrupted.
@@ -152,6 +153,9 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
             // The program's handler runs later; ours is not to be interrupted.
             given.mask = ALL;
             given.flags &= !(libc::SA_RESETHAND as u64 | libc::SA_NODEFER as u64);
+            if cancellation::is_signal(signal) {
+                given.flags &= !(libc::SA_RESTART as u64);
+            }
         } else if asked.handler == libc::SIG_DFL && ending::is_fatal(signal as c_int) {
             given.handler = ending::on_fatal as *const () as usize;
             given.flags |= (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64;
@@ -264,8 +268,13 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let is_fault = ending::is_fatal(signal) && cause.si_code > 0;
     match (control::mode(), Local::current()) {
         (Mode::Record, Some(local)) if !is_fault && !local.ends_unseen => {
+            let is_request = cancellation::is_signal(signal as usize);
+            if is_request {
+                cancellation::come_again(&mut local.request_timer);
+            }
             let pending = &mut local.pending;
-            if pending.count < PENDING_MAX {
+            let is_known = is_request && cause.si_code == libc::SI_TIMER;
+            if pending.count < PENDING_MAX && !is_known {
                 pending.signals[pending.count] = (signal, cause);
                 pending.count += 1;
             }
@@ -373,6 +382,9 @@ impl Local {
                 bytes: INFO_BYTES,
             };
             self.log_signal(signal, range);
+            if cancellation::is_signal(signal as usize) {
+                cancellation::stop_coming(&mut self.request_timer);
+            }
             self.run_handler(signal, info);
         }
         self.cancel_here();

@@ -486,6 +486,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the program's own call. How libc does it is not the program's doing.
     let real = || calls::unrecorded(|| unsafe { real::pthread_cancel(thread) });
     let Some((local, index)) = observed().and_then(|local| Some((local, index_of(thread)?))) else {
+        calls::note_cancel();
         return real();
     };
     let is_ours = calls::is_installed() && index != local.index;
