@@ -121,6 +121,9 @@ pub fn by_exit() {
 /// The calling thread is about to leave, and everybody with it.
 pub fn at_last_call() {
     if let Some(local) = Local::current() {
+        if control::mode() == Mode::Replay {
+            local.pass_advice(-1);
+        }
         end_now(local);
     }
 }

@@ -111,6 +111,20 @@ pub fn forbid(address: u64, bytes: usize) {
     };
 }
 
+/// Maps memory wherever there is room; 0: there is none.
+pub fn map_anywhere(bytes: usize) -> u64 {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: new memory replaces nothing.
+    let got = unsafe { syscall(libc::SYS_mmap, [0, bytes, PROTECTION, flags as usize, usize::MAX, 0]) };
+    got.max(0) as u64
+}
+
+/// Gives pages the protection that the program wants for them.
+pub fn protect(address: u64, bytes: usize, protection: usize) {
+    // SAFETY: callers pass a mapping of the program's.
+    unsafe { syscall(libc::SYS_mprotect, [address as usize, bytes, protection, 0, 0, 0]) };
+}
+
 /// Opens the NUL-terminated `path`; returns the descriptor or the errno.
 pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
     open_at(libc::AT_FDCWD, path, flags)

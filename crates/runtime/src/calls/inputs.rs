@@ -223,6 +223,14 @@ impl InputReader {
         (entry.number == libc::SYS_futex as u32 && entry.event == event).then_some(entry.result)
     }
 
+    /// The seconds that a look at the clock by the call `number` showed, if that comes next.
+    pub fn next_clock(&self, number: u32) -> Option<u64> {
+        let head = self.head.as_ref().filter(|call| call.entry.number == number)?;
+        let (_, bytes) = head.ranges().next()?;
+        let seconds = bytes.get(..size_of::<u64>())?;
+        Some(u64::from_le_bytes(seconds.try_into().ok()?))
+    }
+
     /// The signal that comes next, if one does, at `event`.
     pub fn next_signal_number(&self, event: u64) -> Option<u32> {
         let entry = self.head.as_ref()?.entry;

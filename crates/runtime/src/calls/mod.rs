@@ -2,10 +2,12 @@
 pub mod cancellation;
 mod descriptors;
 mod entry;
+mod in_turn;
 mod inputs;
 mod instructions;
 mod objects;
 mod patch;
+mod places;
 mod quick;
 pub mod rights;
 pub mod signals;
@@ -14,6 +16,8 @@ mod table;
 mod vdso;
 
 pub use descriptors::nobody_writes;
+pub use in_turn::note_cancel;
+pub use in_turn::note_spawn;
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
 pub use instructions::__refrain_instruction as note_instruction;
@@ -46,7 +50,6 @@ use log_format::inputs::RangeHash;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
-use runtime_abi::turns_file::what;
 use table::Size;
 use table::Treatment;
 use table::Written;
@@ -258,30 +261,6 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     result
 }
 
-/// Stands in the inputs for a thread that was created, whose index is the result: at scope `inputs`, what it does has its place after
-/// that.
-const SPAWN: c_long = 0xfff2;
-
-/// The same for the end of a thread that another one asked for.
-const CANCEL: c_long = 0xfff3;
-
-/// Scope `inputs`: a thread is about to be created.
-pub fn note_spawn(creator: &mut Local, index: u32) {
-    creator.note_place(SPAWN, index as isize);
-}
-
-/// Scope `inputs`: the calling thread is about to ask for the end of another one.
-pub fn note_cancel() {
-    if control::mode() == Mode::Off {
-        return;
-    }
-    // In a process with one thread there is no order.
-    let are_several = control::header().threads.load(Relaxed) > 1;
-    if let Some(local) = Local::current().filter(|_| control::inputs_only() && are_several) {
-        local.note_place(CANCEL, 0);
-    }
-}
-
 /// Memory that others may write, too?
 fn is_shared_mapping(number: c_long, arguments: &[usize; 6]) -> bool {
     let of_mapping = arguments[3] as i32 & libc::MAP_TYPE;
@@ -471,77 +450,6 @@ impl Local {
         }
     }
 
-    /// Something that is no event, but has a place in the order of inputs.
-    fn note_place(&mut self, number: c_long, result: isize) {
-        if !is_installed() {
-            return;
-        }
-        match control::mode() {
-            Mode::Record => self.log_call(number, result, 0, &[]),
-            Mode::Replay => drop(self.next_call(number)),
-            Mode::Off => {}
-        }
-    }
-
-    /// Scope `inputs`, several threads: how a wait with a time limit ended. Not an event: whether a thread has to wait for a
-    /// lock depends on the others.
-    fn record_timed_wait(&mut self, arguments: &[usize; 6], result: isize) {
-        if control::inputs_only() && control::is_threaded() && turns::is_timed(arguments) {
-            self.log_call(libc::SYS_futex, result, 0, &[]);
-        }
-    }
-
-    /// Replay, one thread at a time: a futex call.
-    fn take_turns_at_futex(&mut self, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
-        self.real_calls += 1;
-        let result = turns::futex(self, arguments);
-        if self.is_creating {
-            // The thread that is being created does not take turns yet.
-            real(arguments);
-        }
-        if result == -libc::EINTR as isize {
-            self.deliver_next();
-        }
-        self.at_safe_point();
-        result
-    }
-
-    /// Replay: takes the next input, whose turn it is.
-    pub fn take_input(&mut self) -> Option<Call<'static>> {
-        if self.recorded_inputs.has_place() && turns::is_on() {
-            turns::event_happened();
-        }
-        self.recorded_inputs.next()
-    }
-
-    /// Replay, one thread at a time: returns when it is the turn of the next input, if it has a place in the order.
-    fn wait_for_input(&mut self, number: c_long) {
-        loop {
-            let event = self.event();
-            let is_signal = self.recorded_inputs.next_signal_number(event).is_some();
-            let is_wait = self.recorded_inputs.next_timed_wait(event).is_some();
-            if self.is_at_end() && !is_signal && !is_wait {
-                return;
-            }
-            if !self.recorded_inputs.has_place() {
-                return turns::at_switch_point(what::INPUT, 0);
-            }
-            if !is_signal && !is_wait && table::sleeps(number) {
-                // So did others run, when it slept.
-                turns::give_way(self);
-            }
-            turns::wait_for_event(self);
-            if is_signal {
-                self.deliver_next();
-            } else if is_wait {
-                // It had to wait when it was recorded, and now had not.
-                self.take_input();
-            } else {
-                return;
-            }
-        }
-    }
-
     /// Replay: the next recorded call, which must be this one.
     pub fn next_call(&mut self, number: c_long) -> Call<'static> {
         if turns::is_on() {
@@ -553,8 +461,8 @@ impl Local {
             false => self.take_input(),
         };
         let Some(call) = call else {
-            if turns::is_on() && self.is_the_end() {
-                self.diverge(divergence::SURVIVED, doing(number), 0, 0, 0);
+            if turns::is_on() {
+                self.diverge_at_end(number);
             }
             // It was in this call when the recorded process ended, or waited for somebody who was. An event that it was
             // to come back to is as complete as it became.
@@ -573,6 +481,12 @@ impl Local {
     /// Replay: the recorded call must be this one; its answer is given, and nothing is done.
     fn answer(&mut self, number: c_long, arguments: &[usize; 6]) -> isize {
         self.declare_outgoing(number, arguments);
+        if turns::is_on() {
+            if table::is_clock(number) && !self.has_clock(number, arguments) {
+                return in_turn::invent_clock(number, arguments);
+            }
+            self.pass_advice(number);
+        }
         let is_in_turn = self.recorded_inputs.next_number() == Some(processes::TURN as u32);
         let turn = is_in_turn.then(|| self.next_call(processes::TURN).entry.result as u32);
         let call = self.next_call(number);
@@ -597,13 +511,18 @@ impl Local {
         if !self.inside_event {
             self.complete();
         }
-        for (address, bytes) in call.ranges().filter(|_| number != libc::SYS_mmap) {
+        if turns::is_on() && number != libc::SYS_mmap {
+            places::put(number, arguments, &call);
+            in_turn::note_clock(number, arguments);
+        }
+        for (address, bytes) in call.ranges().filter(|_| number != libc::SYS_mmap && !turns::is_on()) {
             match self.inside_event {
                 true => inputs::copy(bytes.as_ptr(), address as *mut u8, bytes.len()),
                 false => self.take_in(address, bytes.as_ptr(), bytes.len()),
             }
         }
         match number {
+            libc::SYS_mmap if result > 0 && turns::is_on() => return places::map(arguments, &call),
             libc::SYS_mmap if result > 0 => map_again(arguments, result as u64, &call),
             libc::SYS_gettid => self.recorded_tid = result as usize,
             _ if is_to_self(number, arguments) => self.signal_self(number, *arguments),

@@ -164,6 +164,7 @@ unsafe fn create_in_order(
 /// The index of the thread to be created; its creation is an event of the creator's.
 fn begin_spawn(creator: &mut Local) -> Option<u32> {
     if control::mode() == Mode::Replay {
+        creator.pass_advice(-1);
         let doing = Doing {
             kind: Kind::Spawn,
             op: Op::None,
@@ -341,6 +342,7 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
         return;
     }
     if control::mode() == Mode::Replay {
+        local.pass_advice(-1);
         local.pass_gate(Doing {
             kind: Kind::Exit,
             op: Op::None,

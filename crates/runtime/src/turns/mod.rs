@@ -173,8 +173,8 @@ pub fn give_way_here() {
 /// The thread that has the turn cannot go on, or should not: `Seat::state` says so. Returns when it has the turn again.
 fn yield_to_best(me: u32) {
     budget::note_progress();
-    points::count();
-    let next = choose();
+    let number = points::count();
+    let next = points::preemption_at(number, |thread| thread != me && can_go_on(thread)).or_else(choose);
     points::write(me, next.unwrap_or(me), what::FORCED, 0);
     match next {
         Some(next) if next == me => {}
