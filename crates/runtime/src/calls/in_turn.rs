@@ -16,6 +16,7 @@ use core::ffi::c_long;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs::Call;
+use log_format::inputs::Entry;
 use runtime_abi::divergence;
 use runtime_abi::turns_file::what;
 
@@ -40,6 +41,13 @@ pub fn note_cancel() {
     let are_several = control::header().threads.load(Relaxed) > 1;
     if let Some(local) = Local::current().filter(|_| control::inputs_only() && are_several) {
         local.note_place(CANCEL, 0);
+    }
+}
+
+/// Replay: this input was taken, and the program does something else.
+pub fn note_difference(entry: &Entry) {
+    if entry.time != 0 {
+        turns::event_differs();
     }
 }
 

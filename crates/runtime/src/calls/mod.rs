@@ -473,6 +473,7 @@ impl Local {
         };
         let (entry, event) = (call.entry, self.event());
         if entry.number != number as u32 || entry.event != event {
+            in_turn::note_difference(&entry);
             self.diverge(divergence::CALL, doing(number), entry.number, entry.event, 0);
         }
         call
@@ -494,6 +495,7 @@ impl Local {
         let result = entry.result as isize;
         let given = check(number, arguments, result);
         if entry.check != given && entry.check != 0 {
+            in_turn::note_difference(&entry);
             self.diverge(divergence::VALUE, doing(number), 0, entry.check as u64, given as u64);
         }
         let show = || {

@@ -136,5 +136,5 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
 fn give_way(local: &Local) {
     let spent = &control::header().budgets_spent;
     spent.store(spent.load(Relaxed) + 1, Relaxed);
-    turns::give_way(local);
+    turns::give_way_after_all(local);
 }

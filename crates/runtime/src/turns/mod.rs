@@ -40,6 +40,7 @@ use crate::ending;
 use crate::local::Local;
 use crate::replay;
 use crate::sys;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -51,6 +52,7 @@ use runtime_abi::turns_file::what;
 use seats::Seat;
 use seats::State;
 use seats::seat;
+use seats::way;
 
 /// Who has the turn.
 static HOLDER: AtomicU32 = AtomicU32::new(0);
@@ -58,6 +60,9 @@ static HOLDER: AtomicU32 = AtomicU32::new(0);
 static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// One more than the thread that is about to end the process, when the others are where they were.
 static ENDING: AtomicU32 = AtomicU32::new(0);
+
+/// A preemption lets the thread that has the turn go on.
+static IS_PREEMPTING: AtomicBool = AtomicBool::new(false);
 
 /// Values of `Seat::go`.
 const STAY: u32 = 0;
@@ -124,7 +129,16 @@ fn switch(me: u32, what: u32, label: u64) {
     let number = points::count();
     let due = order::next_thread();
     let preempted = points::preemption_at(number, can_go_on);
-    let due = due.and_then(whom_it_waits_for).filter(|thread| !seat(*thread).has_given_way());
+    // A thread that a preemption lets go on gets at least one critical section done.
+    let is_preempting = match what {
+        what::ACQUIRE | what::INPUT => IS_PREEMPTING.load(Relaxed),
+        _ => IS_PREEMPTING.swap(false, Relaxed),
+    };
+    let stays = is_preempting && matches!(what, what::ACQUIRE | what::INPUT);
+    if preempted.is_some() {
+        IS_PREEMPTING.store(true, Relaxed);
+    }
+    let due = due.filter(|_| !stays).and_then(whom_it_waits_for).filter(|thread| !seat(*thread).spins());
     let next = preempted.or(end_is_due()).or(due).unwrap_or(me);
     points::write(me, next, what, label);
     if next != me {
@@ -153,11 +167,24 @@ pub fn event_happened() {
     order::advance();
 }
 
+/// The input that happened last is not the recorded one.
+pub fn event_differs() {
+    if is_on() {
+        control::header().order_reached.fetch_sub(1, Relaxed);
+    }
+}
+
 /// The program asks to let others run.
 pub fn give_way(local: &Local) {
     let me = local.index;
-    seat(me).give_way();
+    seat(me).give_way(way::ASKED);
     yield_to_best(me);
+}
+
+/// The thread has run on and on.
+fn give_way_after_all(local: &Local) {
+    seat(local.index).give_way(way::SPINS);
+    yield_to_best(local.index);
 }
 
 /// The calling thread waits, in a loop of ours, for another one to write something.
@@ -174,7 +201,9 @@ pub fn give_way_here() {
 fn yield_to_best(me: u32) {
     budget::note_progress();
     let number = points::count();
-    let next = points::preemption_at(number, |thread| thread != me && can_go_on(thread)).or_else(choose);
+    let preempted = points::preemption_at(number, |thread| thread != me && can_go_on(thread));
+    IS_PREEMPTING.store(preempted.is_some(), Relaxed);
+    let next = preempted.or_else(choose);
     points::write(me, next.unwrap_or(me), what::FORCED, 0);
     match next {
         Some(next) if next == me => {}
@@ -214,6 +243,7 @@ fn wait(me: u32) {
         }
     }
     HOLDER.store(me, Relaxed);
+    seat(me).take_way();
     budget::note_progress();
     settle();
 }

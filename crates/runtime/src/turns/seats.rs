@@ -15,7 +15,8 @@ pub struct Seat {
     state: AtomicU32,
     /// The run of the order that has its next input.
     run: AtomicU32,
-    gave_way: AtomicBool,
+    /// One of `way`.
+    gave_way: AtomicU32,
     /// Waiting: what the wait yields when the thread's next input is due, and whether at once or if nobody else can go on.
     if_due: AtomicI32,
     is_at_once: AtomicBool,
@@ -27,6 +28,15 @@ pub struct Seat {
     is_shared: AtomicBool,
     /// What the wait yields.
     result: AtomicI32,
+}
+
+/// Values of `Seat::gave_way`.
+pub mod way {
+    pub const NOT_GIVEN: u32 = 0;
+    /// It asked for that, or slept: until it is its turn again, at the next switch point.
+    pub const ASKED: u32 = 1;
+    /// It ran on and on: until nobody else can go on.
+    pub const SPINS: u32 = 2;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +59,7 @@ static SEATS: [Seat; THREADS_MAX] = [const {
         go: AtomicU32::new(0),
         state: AtomicU32::new(0),
         run: AtomicU32::new(0),
-        gave_way: AtomicBool::new(false),
+        gave_way: AtomicU32::new(way::NOT_GIVEN),
         if_due: AtomicI32::new(0),
         is_at_once: AtomicBool::new(false),
         address: AtomicU64::new(0),
@@ -114,7 +124,7 @@ const NOTHING: i32 = 1;
 impl Seat {
     pub fn begin(&self, thread: u32) {
         self.set(State::Ready);
-        self.gave_way.store(false, Relaxed);
+        self.take_way();
         self.run.store(order::first_run(thread), Relaxed);
     }
 
@@ -140,16 +150,22 @@ impl Seat {
         self.run.store(run, Relaxed);
     }
 
-    pub fn give_way(&self) {
-        self.gave_way.store(true, Relaxed);
+    /// Others go first. `way`: one of `way`.
+    pub fn give_way(&self, way: u32) {
+        self.gave_way.store(way, Relaxed);
     }
 
     pub fn take_way(&self) {
-        self.gave_way.store(false, Relaxed);
+        self.gave_way.store(way::NOT_GIVEN, Relaxed);
     }
 
     pub fn has_given_way(&self) -> bool {
-        self.gave_way.load(Relaxed)
+        self.gave_way.load(Relaxed) != way::NOT_GIVEN
+    }
+
+    /// It had to, and would use up another budget if it went on.
+    pub fn spins(&self) -> bool {
+        self.gave_way.load(Relaxed) == way::SPINS
     }
 
     pub fn begin_wait(&self, wait: &Wait) {
