@@ -213,11 +213,10 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     let name = spelling(run, store);
     if campaign.recording.scope == Scope::Inputs && ending.threads > 1 {
         say(format_args!(
-            "the order of its threads is not recorded at scope inputs, so it cannot be replayed; look at it with: refrain dump --inputs {name}"
+            "only the order of their inputs is known of its threads, which may not be enough to bring it back (docs/turns.md)"
         ));
-    } else {
-        say(format_args!("replay it with: refrain replay {name}"));
     }
+    say(format_args!("replay it with: refrain replay {name}"));
 }
 
 fn count_processes(processes: usize) -> String {

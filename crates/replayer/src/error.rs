@@ -243,9 +243,9 @@ impl fmt::Display for Error {
             ),
             Error::OrderUnknown { run, threads } => write!(
                 f,
-                "{run} was recorded at scope inputs and had {threads} threads: what came from outside is known, but not in \
-                 which order the threads ran, so it cannot be replayed; build the program with refrain cc and record it with \
-                 --scope sync or --scope memory"
+                "{run} was recorded at scope inputs and had {threads} threads: what came from outside is known, but not what \
+                 they did to each other, so there is nothing to solve or to explain; build the program with refrain cc and \
+                 record it with --scope sync or --scope memory"
             ),
             Error::NeverAttached { path } => write!(
                 f,

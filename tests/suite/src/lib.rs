@@ -38,6 +38,7 @@ pub mod sandbox;
 pub mod schedules;
 pub mod speed;
 pub mod tool;
+pub mod turns;
 
 /// Why a test did not pass.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 // The order of two critical sections is the opposite of the order of the system calls behind them: when it is replayed in the
 // order of the calls alone, the reader sees what the writer has not written yet when it was recorded.
-//# expect: pass
+//# kind: needs a preemption
 #include "say.h"
 #include <pthread.h>
 
