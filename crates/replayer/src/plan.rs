@@ -19,6 +19,7 @@ use run_store::Hashing;
 use run_store::write_whole;
 use run_store::write_whole_with;
 use runtime_abi::schedule_file;
+use runtime_abi::turns_file;
 use serde::Deserialize;
 use serde::Serialize;
 use std::fs;
@@ -158,6 +159,7 @@ impl Plan {
     fn with_turns(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
         let directory = loaded.run.path().to_owned();
         let turns = turns::order_of(loaded)?;
+        run_store::remove_abandoned_parts(&directory.join(turns_file::FILE_NAME));
         if let Some(turns) = &turns
             && turns::write(&directory, turns, 0).is_err()
         {

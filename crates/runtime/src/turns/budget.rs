@@ -9,6 +9,7 @@ use crate::control;
 use crate::local::Local;
 use crate::sys;
 use crate::turns;
+use crate::turns::labels;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU64;
@@ -23,8 +24,6 @@ const TICK_NS: u64 = 20_000_000;
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
 /// What it was at the last look.
 static SEEN: AtomicU64 = AtomicU64::new(0);
-/// The end of our own code, and its beginning.
-static TEXT: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 /// Is this the signal that tells a thread to give way? The program's handler for it, which is libc's, is not needed.
 pub fn is_timer_signal(signal: usize) -> bool {
@@ -39,7 +38,6 @@ pub fn note_progress() {
 
 /// Once for each process.
 pub fn begin() {
-    find_text();
     signals::install(SIGNAL, on_tick);
     #[repr(C)]
     struct Event {
@@ -79,28 +77,6 @@ pub fn begin() {
     }
 }
 
-/// Where our own code is.
-fn find_text() {
-    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid description of an object.
-        unsafe {
-            let info = &*info;
-            for header in core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) {
-                let start = info.dlpi_addr + header.p_vaddr;
-                let range = start..start + header.p_memsz;
-                if header.p_type == libc::PT_LOAD && range.contains(&(find_text as *const () as u64)) {
-                    TEXT[0].store(range.start, Relaxed);
-                    TEXT[1].store(range.end, Relaxed);
-                    return 1;
-                }
-            }
-        }
-        0
-    }
-    // SAFETY: `visit` has the signature the loader expects.
-    unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::null_mut()) };
-}
-
 extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel's siginfo.
     let is_tick = unsafe { (*info).si_code } == libc::SI_TIMER;
@@ -115,7 +91,7 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
         Some(local) if local.index == holder => {
             // SAFETY: the kernel's context of this thread.
             let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
-            if !(TEXT[0].load(Relaxed)..TEXT[1].load(Relaxed)).contains(&at) {
+            if !labels::is_ours(at) {
                 give_way(local);
             }
         }

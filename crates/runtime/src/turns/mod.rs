@@ -23,6 +23,7 @@
 //!   kernel writes then (`settle`).
 mod budget;
 mod futex;
+mod labels;
 mod order;
 mod points;
 mod seats;
@@ -91,6 +92,7 @@ pub fn begin(main: u32) {
 /// Once for each process, when the loader is done: threads that wait for others without any call are noticed.
 pub fn watch_time() {
     if is_on() {
+        labels::find_objects();
         budget::begin();
     }
 }

@@ -1,6 +1,7 @@
 //! Switch points: their numbers, the preemptions that were asked for, and the list of them that a search looks at.
 use crate::control;
 use crate::sys;
+use crate::turns::labels;
 use crate::turns::order;
 use crate::turns::seats;
 use crate::turns::seats::State;
@@ -67,6 +68,7 @@ pub fn write(thread: u32, next: u32, what: u32, label: u64) {
     if !IS_WRITTEN.load(Relaxed) || number > order::header().points_max {
         return;
     }
+    let label = if label == 0 { labels::of_caller() } else { label };
     let ready = seats::all().filter(|seat| seat.state() == State::Ready).count();
     let place = (POINTS as *mut SwitchPoint).wrapping_add(number as usize - 1);
     let point = SwitchPoint {
