@@ -58,7 +58,11 @@ fn attempt(run: RunDirectory, options: &ReplayOptions, arguments: &ReplayArgumen
     preemptions.sort();
     let name = run.name();
     let attempts = TurnAttempts::prepare(run, &options.run_name, &ProgressLine::new()).map_err(unusable)?;
-    let points = if arguments.switch_points { Points::Wanted } else { Points::NotWanted };
+    let points = if arguments.switch_points {
+        Points::Wanted
+    } else {
+        Points::NotWanted
+    };
     let attempt = attempts.attempt(&preemptions, points).map_err(unusable)?;
     for (number, point) in (1..).zip(&attempt.points) {
         println!(

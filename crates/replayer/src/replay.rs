@@ -9,9 +9,9 @@ use crate::plan::Plan;
 use crate::prepare::Observer;
 use crate::record::Show;
 use crate::stage::Stage;
-use crate::supervise;
 use crate::supervise::Observed;
 use crate::supervise::Watch;
+use crate::turns;
 use crate::verify;
 use crate::verify::Check;
 use run_store::Origin;
@@ -76,9 +76,10 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions, observer: &dyn Observe
         } else {
             watch.jitter_seed.wrapping_add(number).max(1)
         };
-        let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &Watch { jitter_seed, ..watch }, show)?;
+        let watch = Watch { jitter_seed, ..watch };
+        let attempt = turns::attempt(&loaded, stage.as_ref(), &plan, &watch, show, &options.run_name)?;
+        let (observed, verdict) = (attempt.observed, attempt.verdict);
         elapsed += observed.duration;
-        let verdict = judge(&loaded, &plan, &observed, &options.run_name);
         identical += u64::from(verdict.identical);
         if !verdict.identical {
             moved = moved.or_else(|| libraries::first_moved(&loaded.run, &observed.maps));

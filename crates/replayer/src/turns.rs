@@ -58,7 +58,10 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
 
 /// Writes the file that the runtime reads. `points_max`: the switch points that it is to write down.
 pub fn write(directory: &Path, turns: &Turns, points_max: u64) -> Result<()> {
-    write_whole(&directory.join(FILE_NAME), &log_format::turns::encode(turns, points_max))?;
+    write_whole(
+        &directory.join(FILE_NAME),
+        &log_format::turns::encode(turns, points_max),
+    )?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::heap;
 use crate::local::Local;
 use crate::preload;
 use crate::processes;
+use crate::real;
 use crate::replay;
 use crate::sys;
 use crate::turns;
@@ -47,6 +48,9 @@ fn start() {
         take_over();
     }
     STATE.store(DONE, Release);
+    // Found now: later, `dlsym` may want to free the text of an error, by the function that is looked for.
+    // SAFETY: nothing is freed.
+    unsafe { real::free(core::ptr::null_mut()) };
 }
 
 /// Runs before the program's constructors, in case nothing has called us by then.

@@ -24,6 +24,7 @@ static void *sleep_often(void *argument) {
         usleep(300);
         say("%s %d\n", (char *)argument, i);
     }
+    return NULL;
 }
 
 static void *end(void *argument) {

@@ -4,19 +4,22 @@
 //! others at a lock, which is not recorded: waits with a time limit, and looks at the clock, which such waits begin with. If the
 //! recording has one that does not come, it is passed over; if one comes that the recording has not, the wait is one
 //! without limit, and the clock shows a little more than it did last.
-use crate::calls::is_installed;
 use crate::calls::doing;
 use crate::calls::inputs;
+use crate::calls::is_installed;
 use crate::calls::table;
 use crate::control;
 use crate::control::Mode;
 use crate::local::Local;
+use crate::replay::Doing;
 use crate::turns;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs::Call;
 use log_format::inputs::Entry;
+use run_model::Kind;
+use run_model::Op;
 use runtime_abi::divergence;
 use runtime_abi::turns_file::what;
 
@@ -206,6 +209,18 @@ impl Local {
             turns::give_way(self);
         }
         turns::wait_for_event(self);
+    }
+
+    /// Replay: the thread ends. If the recording has more calls of it, it has gone another way.
+    pub fn require_no_more_inputs(&self) {
+        if turns::is_on() && !self.is_at_end() && self.recorded_inputs.next_number().is_some() {
+            let doing = Doing {
+                kind: Kind::Exit,
+                op: Op::None,
+                object: 0,
+            };
+            self.diverge(divergence::SHORT, doing, 0, 0, 0);
+        }
     }
 
     /// Replay: the recording has no more calls of this thread, and here is one. It may have been in it when the process ended.

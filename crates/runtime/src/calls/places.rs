@@ -95,7 +95,11 @@ fn put_message(message: usize, result: usize, call: &Call<'_>) {
 pub fn map(arguments: &[usize; 6], call: &Call<'_>) -> isize {
     let recorded = call.entry.result as u64;
     let (bytes, flags) = (arguments[1], arguments[3] as i32);
-    let wanted = if flags & libc::MAP_FIXED != 0 { arguments[0] as u64 } else { recorded };
+    let wanted = if flags & libc::MAP_FIXED != 0 {
+        arguments[0] as u64
+    } else {
+        recorded
+    };
     let is_there = sys::map_at(wanted, bytes, -1, 0, flags & libc::MAP_FIXED != 0).is_ok();
     let address = if is_there { wanted } else { sys::map_anywhere(bytes) };
     if address == 0 {

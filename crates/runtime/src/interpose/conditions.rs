@@ -18,8 +18,8 @@ use libc::pthread_cond_t;
 use libc::pthread_mutex_t;
 use libc::timespec;
 use run_model::Op;
-use runtime_abi::turns_file::what;
 use run_model::Point;
+use runtime_abi::turns_file::what;
 
 /// A frame of libc's list of cleanup routines (its old, still exported, binary interface).
 #[repr(C)]

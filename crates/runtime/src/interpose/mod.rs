@@ -32,8 +32,8 @@ pub use threads::some_end_unseen as some_threads_end_unseen;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::local::Local;
-use core::ffi::c_int;
 use crate::turns;
+use core::ffi::c_int;
 use run_model::Op;
 use runtime_abi::turns_file::what;
 

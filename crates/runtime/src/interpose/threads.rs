@@ -343,6 +343,7 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
     }
     if control::mode() == Mode::Replay {
         local.pass_advice(-1);
+        local.require_no_more_inputs();
         local.pass_gate(Doing {
             kind: Kind::Exit,
             op: Op::None,

@@ -50,7 +50,11 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
     match command {
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
             turns::at_switch_point(what::ACQUIRE, 0);
-            let bits = if command == libc::FUTEX_WAIT { ALL_BITS } else { last as u32 };
+            let bits = if command == libc::FUTEX_WAIT {
+                ALL_BITS
+            } else {
+                last as u32
+            };
             let wait = Wait {
                 address,
                 expected: value,
@@ -61,7 +65,11 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
             wait_for_word(local, wait, is_timed(arguments))
         }
         libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => {
-            let bits = if command == libc::FUTEX_WAKE { ALL_BITS } else { last as u32 };
+            let bits = if command == libc::FUTEX_WAKE {
+                ALL_BITS
+            } else {
+                last as u32
+            };
             let woken = wake(address, bits, value as i32);
             turns::at_switch_point(what::RELEASE, 0);
             woken
@@ -202,7 +210,11 @@ fn try_lock_inheriting(local: &Local, address: u64) -> bool {
     if now & OWNER != 0 {
         return false;
     }
-    let waiters = if first_waiter(address, ALL_BITS).is_some() { HAS_WAITERS } else { 0 };
+    let waiters = if first_waiter(address, ALL_BITS).is_some() {
+        HAS_WAITERS
+    } else {
+        0
+    };
     word(address).store(local.slot.os_thread.load(Relaxed) | waiters | now & 0x4000_0000, SeqCst);
     true
 }
@@ -241,7 +253,11 @@ fn unlock_inheriting(local: &Local, address: u64) -> isize {
         return 0;
     };
     seat(waiter).wake(0);
-    let more = if first_waiter(address, ALL_BITS).is_some() { HAS_WAITERS } else { 0 };
+    let more = if first_waiter(address, ALL_BITS).is_some() {
+        HAS_WAITERS
+    } else {
+        0
+    };
     let owner = crate::control::slot(waiter).os_thread.load(Relaxed);
     word(address).store(owner | more, SeqCst);
     0
@@ -256,7 +272,12 @@ pub fn expect_exit(local: &Local) {
     let mut place = 0u64;
     if local.slot.os_thread.load(Relaxed) == sys::process_id() {
         // SAFETY: the kernel writes one pointer.
-        unsafe { sys::syscall(libc::SYS_prctl, [PR_GET_TID_ADDRESS, &raw mut place as usize, 0, 0, 0, 0]) };
+        unsafe {
+            sys::syscall(
+                libc::SYS_prctl,
+                [PR_GET_TID_ADDRESS, &raw mut place as usize, 0, 0, 0, 0],
+            )
+        };
     }
     LEADER_WORD.store(place, Relaxed);
 }
@@ -284,4 +305,3 @@ pub fn wake_for_kernel() {
         }
     }
 }
-

@@ -88,7 +88,9 @@ pub fn is_ours(address: u64) -> bool {
 }
 
 fn is_the_programs(address: u64) -> bool {
-    OTHERS[..COUNT.load(Relaxed)].iter().any(|range| range.contains(address))
+    OTHERS[..COUNT.load(Relaxed)]
+        .iter()
+        .any(|range| range.contains(address))
 }
 
 /// The nearest code of the program above this function; 0: none is found.
@@ -104,7 +106,9 @@ pub fn of_caller() -> u64 {
     };
     // SAFETY: the used part of this thread's stack, or of the main thread's with what the kernel put above it.
     let words = unsafe { core::slice::from_raw_parts(stack as *const u64, words) };
-    let found = words.iter().find(|word| is_the_programs(**word) && follows_call(**word));
+    let found = words
+        .iter()
+        .find(|word| is_the_programs(**word) && follows_call(**word));
     found.copied().unwrap_or(0)
 }
 
@@ -116,5 +120,8 @@ fn follows_call(address: u64) -> bool {
     // SAFETY: in the same code.
     let byte = |back: u64| unsafe { ((address - back) as *const u8).read() };
     // Relative; or through a register or memory, `ff /2`, in 2, 3, 6 or 7 bytes.
-    byte(5) == 0xe8 || [2, 3, 6, 7].iter().any(|back| byte(*back) == 0xff && byte(*back - 1) >> 3 & 7 == 2)
+    byte(5) == 0xe8
+        || [2, 3, 6, 7]
+            .iter()
+            .any(|back| byte(*back) == 0xff && byte(*back - 1) >> 3 & 7 == 2)
 }

@@ -140,7 +140,10 @@ fn switch(me: u32, what: u32, label: u64) {
     if preempted.is_some() {
         IS_PREEMPTING.store(true, Relaxed);
     }
-    let due = due.filter(|_| !stays).and_then(whom_it_waits_for).filter(|thread| !seat(*thread).spins());
+    let due = due
+        .filter(|_| !stays)
+        .and_then(whom_it_waits_for)
+        .filter(|thread| !seat(*thread).spins());
     let next = preempted.or(end_is_due()).or(due).unwrap_or(me);
     points::write(me, next, what, label);
     if next != me {
@@ -288,7 +291,12 @@ fn choose() -> Option<u32> {
         seats::all().for_each(Seat::take_way);
     }
     // Nobody else can do anything more.
-    best.or_else(|| ENDING.load(Relaxed).checked_sub(1).filter(|ending| replay::others_are_done(*ending)))
+    best.or_else(|| {
+        ENDING
+            .load(Relaxed)
+            .checked_sub(1)
+            .filter(|ending| replay::others_are_done(*ending))
+    })
 }
 
 fn best() -> Option<u32> {

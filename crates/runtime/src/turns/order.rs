@@ -40,7 +40,8 @@ pub fn open() {
     };
     let bytes = sys::file_bytes(file);
     // Of a process that was forked: in the place of its parent's, as the schedule.
-    let is_mapped = bytes >= size_of::<TurnsHeader>() as u64 && sys::map_at(TURNS, bytes as usize, file, 0, true).is_ok();
+    let is_mapped =
+        bytes >= size_of::<TurnsHeader>() as u64 && sys::map_at(TURNS, bytes as usize, file, 0, true).is_ok();
     sys::close(file);
     if !is_mapped {
         ending::die(b"cannot map the order of this run's inputs", 0);

@@ -71,6 +71,8 @@ static SEATS: [Seat; THREADS_MAX] = [const {
     }
 }; THREADS_MAX];
 
+/// Seats that have been taken.
+static USED: AtomicU32 = AtomicU32::new(0);
 /// Wait number, over all threads: who waits longest is woken first.
 static TICKETS: AtomicU64 = AtomicU64::new(0);
 
@@ -89,11 +91,9 @@ pub fn all() -> impl Iterator<Item = &'static Seat> {
 
 /// A process begins, perhaps as a copy of another.
 pub fn clear() {
-    for seat in &SEATS {
-        if seat.state() != State::Gone {
-            seat.set(State::Gone);
-            seat.go.store(0, Relaxed);
-        }
+    for seat in &SEATS[..USED.swap(0, Relaxed) as usize] {
+        seat.set(State::Gone);
+        seat.go.store(0, Relaxed);
     }
 }
 
@@ -123,6 +123,7 @@ const NOTHING: i32 = 1;
 
 impl Seat {
     pub fn begin(&self, thread: u32) {
+        USED.fetch_max(thread + 1, Relaxed);
         self.set(State::Ready);
         self.take_way();
         self.run.store(order::first_run(thread), Relaxed);
@@ -187,9 +188,7 @@ impl Seat {
     }
 
     pub fn waits_for(&self, address: u64, bits: u32) -> bool {
-        self.state() == State::Futex
-            && self.address.load(Relaxed) == address
-            && self.bits.load(Relaxed) & bits != 0
+        self.state() == State::Futex && self.address.load(Relaxed) == address && self.bits.load(Relaxed) & bits != 0
     }
 
     /// Waits for something that the kernel may write, and the word is not what it was.
@@ -219,9 +218,15 @@ impl Seat {
         // SAFETY: in the same page as the word that the thread waits for. It may be something else than a name.
         let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
         let is_named = |name: u32| {
-            move |thread: &u32| seat(*thread).state() != State::Gone && control::slot(*thread).os_thread.load(Relaxed) == name
+            move |thread: &u32| {
+                seat(*thread).state() != State::Gone && control::slot(*thread).os_thread.load(Relaxed) == name
+            }
         };
-        let find = |name: u32| (0..count()).find(is_named(name)).filter(|thread| seat(*thread).address() != address);
+        let find = |name: u32| {
+            (0..count())
+                .find(is_named(name))
+                .filter(|thread| seat(*thread).address() != address)
+        };
         find(self.expected.load(Relaxed)).or_else(|| find(holder))
     }
 
