@@ -286,9 +286,13 @@ impl Local {
         // The parent goes on counting in the slot that the child begins with.
         // SAFETY: a slot is numbers only, and this one is written by this thread alone.
         let slot = unsafe { core::ptr::read(self.slot) };
+        // The child may have done much before its parent comes back.
+        let began = calls::now();
         let result = real();
         if result != 0 {
-            self.log_call(number, result, process, &[]);
+            let mut entry = self.input_entry(number, result, process);
+            entry.time = began;
+            self.log_entry(entry, &[]);
             self.complete();
             return result;
         }

@@ -443,7 +443,7 @@ impl Local {
     }
 
     #[inline]
-    fn log_entry(&mut self, entry: Entry, ranges: &[Range]) {
+    pub fn log_entry(&mut self, entry: Entry, ranges: &[Range]) {
         // SAFETY: the kernel has just written these ranges.
         if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);

@@ -91,7 +91,8 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
         Some(local) if local.index == holder => {
             // SAFETY: the kernel's context of this thread.
             let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
-            if !labels::is_ours(at) {
+            // What we call of libc's is not ours.
+            if !labels::is_ours(at) && !turns::IS_DECIDING.load(Relaxed) {
                 give_way(local);
             }
         }

@@ -12,8 +12,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const OBJECTS_MAX: usize = 64;
 const WORDS_MAX: usize = 1024;
-/// Of the main thread's stack, above which there is nothing of libc's that tells where it ends.
-const MAIN_WORDS_MAX: usize = 256;
+/// A stack that seems larger is another one.
+const STACK_BYTES_MAX: usize = 1 << 30;
 /// Longer than any instruction that calls, counted from its end.
 const CALL_BYTES: u64 = 7;
 
@@ -100,10 +100,13 @@ pub fn of_caller() -> u64 {
     unsafe {
         asm!("mov {0}, rsp", "mov {1}, qword ptr fs:[0x10]", out(reg) stack, out(reg) thread, options(nostack, readonly));
     }
-    let words = match thread.checked_sub(stack) {
-        Some(bytes) if bytes < 1 << 30 => (bytes / size_of::<u64>()).min(WORDS_MAX),
-        _ => MAIN_WORDS_MAX,
+    // SAFETY: asks for a number: where the kernel put the program's name, above everything else on the main thread's stack.
+    let top = unsafe { libc::getauxval(libc::AT_EXECFN) } as usize;
+    let is_above = |end: &&usize| **end > stack && **end - stack < STACK_BYTES_MAX;
+    let Some(end) = [thread, top].iter().find(is_above).copied() else {
+        return 0;
     };
+    let words = ((end - stack) / size_of::<u64>()).min(WORDS_MAX);
     // SAFETY: the used part of this thread's stack, or of the main thread's with what the kernel put above it.
     let words = unsafe { core::slice::from_raw_parts(stack as *const u64, words) };
     let found = words

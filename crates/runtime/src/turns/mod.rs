@@ -62,6 +62,8 @@ static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// One more than the thread that is about to end the process, when the others are where they were.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
+/// The thread that has the turn is in here, and is not to be told to give way.
+static IS_DECIDING: AtomicBool = AtomicBool::new(false);
 /// A preemption lets the thread that has the turn go on.
 static IS_PREEMPTING: AtomicBool = AtomicBool::new(false);
 
@@ -127,6 +129,7 @@ pub fn at_switch_point(what: u32, label: u64) {
 }
 
 fn switch(me: u32, what: u32, label: u64) {
+    IS_DECIDING.store(true, Relaxed);
     budget::note_progress();
     let number = points::count();
     let due = order::next_thread();
@@ -149,6 +152,7 @@ fn switch(me: u32, what: u32, label: u64) {
     if next != me {
         go_to(me, next);
     }
+    IS_DECIDING.store(false, Relaxed);
 }
 
 /// Before an input that has a place in the order: returns when it is the next one (rule pevnt).
@@ -204,6 +208,7 @@ pub fn give_way_here() {
 
 /// The thread that has the turn cannot go on, or should not: `Seat::state` says so. Returns when it has the turn again.
 fn yield_to_best(me: u32) {
+    IS_DECIDING.store(true, Relaxed);
     budget::note_progress();
     let number = points::count();
     let preempted = points::preemption_at(number, |thread| thread != me && can_go_on(thread));
@@ -215,6 +220,7 @@ fn yield_to_best(me: u32) {
         Some(next) => go_to(me, next),
         None => report_deadlock(me),
     }
+    IS_DECIDING.store(false, Relaxed);
 }
 
 /// Passes the turn, and waits for it.
@@ -251,6 +257,7 @@ fn wait(me: u32) {
     seat(me).take_way();
     budget::note_progress();
     settle();
+    IS_DECIDING.store(false, Relaxed);
 }
 
 /// Waits until a thread that left is gone for the kernel, too. Who waited for what the kernel writes then can go on.
