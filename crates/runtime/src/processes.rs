@@ -281,7 +281,11 @@ impl Local {
     pub fn record_fork(&mut self, number: c_long, real: impl FnOnce() -> isize) -> isize {
         let process = match control::root().follow {
             0 => 0,
-            _ => control::root().processes.fetch_add(1, Relaxed),
+            _ => {
+                // Who is writing has no turn, as long as there is one process: it is to be done with that.
+                let _streams = [1, 2].map(calls::write_alone);
+                control::root().processes.fetch_add(1, Relaxed)
+            }
         };
         // The parent goes on counting in the slot that the child begins with.
         // SAFETY: a slot is numbers only, and this one is written by this thread alone.

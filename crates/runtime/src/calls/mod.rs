@@ -15,6 +15,7 @@ mod stream;
 mod table;
 mod vdso;
 
+pub use descriptors::alone as write_alone;
 pub use descriptors::nobody_writes;
 pub use in_turn::note_cancel;
 pub use in_turn::note_spawn;
@@ -292,8 +293,8 @@ impl Local {
         if let (libc::SYS_write, Some(stream)) = (number, shown) {
             return self.record_output(stream, arguments, real);
         }
-        let _turn = shown.and_then(|stream| processes::take_turn(self, stream));
         let _stream = shown.and_then(descriptors::alone);
+        let _turn = shown.and_then(|stream| processes::take_turn(self, stream));
         let began = stamp(number);
         let memory = control::observes_memory();
         let writes = table::look_up(number, arguments).writes;
@@ -367,8 +368,8 @@ impl Local {
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
     /// kernel still finishes its call, but comes back no more.
     fn record_output(&mut self, stream: i32, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
-        let _turn = processes::take_turn(self, stream);
         let _stream = descriptors::alone(stream);
+        let _turn = processes::take_turn(self, stream);
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
         let check = check(number, arguments, expected);
         // Counted first: if it is logged and never happens, the tool finds it missing.
