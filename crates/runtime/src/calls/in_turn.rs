@@ -1,9 +1,10 @@
 //! Scope `inputs`, several threads: inputs that have a place in the order of all threads' inputs, and those that only advise.
 //!
-//! Most of what is recorded has to come again. Two kinds need not, because whether a thread comes to them depends on how it met with
-//! others at a lock, which is not recorded: waits with a time limit, and looks at the clock, which such waits begin with. If the
-//! recording has one that does not come, it is passed over; if one comes that the recording has not, the wait is one
-//! without limit, and the clock shows a little more than it did last.
+//! Most of what is recorded has to come again. Three kinds need not, because whether a thread comes to them depends on how it met with
+//! others at a lock, which is not recorded: waits with a time limit, looks at the clock, which such waits begin with, and the look at a
+//! file by which libc's allocator finds out, once, whether it may give memory back. If the recording has one that does not come, it is
+//! passed over; if one comes that the recording has not, the wait is one without limit, the clock shows a little more than it did
+//! last, and there is no such file.
 use crate::calls::doing;
 use crate::calls::inputs;
 use crate::calls::is_installed;
@@ -13,6 +14,7 @@ use crate::control::Mode;
 use crate::local::Local;
 use crate::replay::Doing;
 use crate::turns;
+use core::ffi::CStr;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -52,6 +54,20 @@ pub fn note_difference(entry: &Entry) {
     if entry.time != 0 {
         turns::event_differs();
     }
+}
+
+/// The check of a call by which libc's allocator finds out whether it may give memory back.
+pub const ASKS_FOR_HEAP: u32 = 0x6865_6170;
+
+/// Is this such a call?
+pub fn asks_for_heap(number: c_long, arguments: &[usize; 6]) -> bool {
+    const PATH: &CStr = c"/proc/sys/vm/overcommit_memory";
+    if number != libc::SYS_openat || !control::inputs_only() || arguments[2] as i32 != libc::O_CLOEXEC {
+        return false;
+    }
+    // SAFETY: the program gives it to the kernel as a string; only as much is read as is equal.
+    let is_byte = |(at, byte): (usize, &u8)| unsafe { *(arguments[1] as *const u8).add(at) == *byte };
+    arguments[1] != 0 && PATH.to_bytes_with_nul().iter().enumerate().all(is_byte)
 }
 
 /// What clocks showed last, by their ids: seconds and nanoseconds. All zero: nobody has looked.
@@ -189,9 +205,25 @@ impl Local {
             {
                 self.take_input();
                 self.complete();
+            } else if !self.is_at_end() && number != libc::SYS_openat && self.recorded_inputs.asks_for_heap() {
+                self.pass_heap_question();
             } else {
                 return;
             }
+        }
+    }
+
+    /// Replay: the allocator's file is opened, read and closed.
+    fn pass_heap_question(&mut self) {
+        for number in [libc::SYS_openat, libc::SYS_read, libc::SYS_close] {
+            if self.recorded_inputs.next_number() != Some(number as u32) {
+                return;
+            }
+            if self.recorded_inputs.has_place() {
+                turns::wait_for_event(self);
+            }
+            self.take_input();
+            self.complete();
         }
     }
 

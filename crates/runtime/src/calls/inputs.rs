@@ -1,4 +1,5 @@
 //! The file `thread-N.inputs`: grown while recording, mapped whole and read in place in replay.
+use crate::calls::in_turn;
 use crate::calls::signals;
 use crate::calls::stream;
 use crate::calls::stream::EXTENSION;
@@ -229,6 +230,12 @@ impl InputReader {
         let (_, bytes) = head.ranges().next()?;
         let seconds = bytes.get(..size_of::<u64>())?;
         Some(u64::from_le_bytes(seconds.try_into().ok()?))
+    }
+
+    /// Does libc's allocator look next whether it may give memory back?
+    pub fn asks_for_heap(&self) -> bool {
+        let head = self.head.as_ref().map(|call| call.entry);
+        head.is_some_and(|entry| entry.number == libc::SYS_openat as u32 && entry.check == in_turn::ASKS_FOR_HEAP)
     }
 
     /// The signal that comes next, if one does, at `event`.

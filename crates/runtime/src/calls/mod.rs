@@ -487,6 +487,9 @@ impl Local {
             if table::is_clock(number) && !self.has_clock(number, arguments) {
                 return in_turn::invent_clock(number, arguments);
             }
+            if in_turn::asks_for_heap(number, arguments) && !self.recorded_inputs.asks_for_heap() {
+                return -libc::ENOENT as isize;
+            }
             self.pass_advice(number);
         }
         let is_in_turn = self.recorded_inputs.next_number() == Some(processes::TURN as u32);
@@ -753,6 +756,9 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
         return 0;
     }
     let Some((bytes, count)) = table::outgoing(number) else {
+        if in_turn::asks_for_heap(number, arguments) {
+            return in_turn::ASKS_FOR_HEAP;
+        }
         return number as u32 | 1;
     };
     let length = arguments[count].min(CHECKED_BYTES);
