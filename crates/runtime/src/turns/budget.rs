@@ -12,18 +12,28 @@ use crate::turns;
 use crate::turns::labels;
 use core::ffi::c_int;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// libc's signal for changes of ids, which programs cannot block; a replay changes none.
 const SIGNAL: usize = 33;
-/// Between two looks. A thread gives way if there was no switch point between two.
-const TICK_NS: u64 = 20_000_000;
+/// Between two looks.
+const TICK_NS: u64 = 10_000_000;
+/// A thread that is found in the same few bytes of its code so often, without a switch point meanwhile, seems to wait there.
+const SAME_PLACE_MAX: u32 = 2;
+const NEAR_BYTES: u64 = 256;
+/// One that computes is left alone for longer: half a second.
+const TICKS_MAX: u32 = 50;
 
 /// Grows with each switch point.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
-/// What it was at the last look.
+/// What it was at the last look, and how many looks have found nothing else.
 static SEEN: AtomicU64 = AtomicU64::new(0);
+static TICKS: AtomicU32 = AtomicU32::new(0);
+/// Where the thread was found last, and how often near there.
+static PLACE: AtomicU64 = AtomicU64::new(0);
+static SAME_PLACE: AtomicU32 = AtomicU32::new(0);
 
 /// Is this the signal that tells a thread to give way? The program's handler for it, which is libc's, is not needed.
 pub fn is_timer_signal(signal: usize) -> bool {
@@ -83,8 +93,11 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
     if is_tick {
         let now = PROGRESS.load(Relaxed);
         if SEEN.swap(now, Relaxed) != now {
+            TICKS.store(0, Relaxed);
+            SAME_PLACE.store(0, Relaxed);
             return;
         }
+        TICKS.fetch_add(1, Relaxed);
     }
     let holder = turns::HOLDER.load(Relaxed);
     match Local::current() {
@@ -92,7 +105,7 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
             // SAFETY: the kernel's context of this thread.
             let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
             // What we call of libc's is not ours.
-            if !labels::is_ours(at) && !turns::IS_DECIDING.load(Relaxed) {
+            if !labels::is_ours(at) && !turns::IS_DECIDING.load(Relaxed) && is_spent(at) {
                 give_way(local);
             }
         }
@@ -108,6 +121,15 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
         }
         _ => {}
     }
+}
+
+/// The thread that has the turn was found at `at`: has it used up its budget?
+fn is_spent(at: u64) -> bool {
+    match PLACE.swap(at, Relaxed).abs_diff(at) < NEAR_BYTES {
+        true => SAME_PLACE.fetch_add(1, Relaxed),
+        false => SAME_PLACE.swap(0, Relaxed),
+    };
+    SAME_PLACE.load(Relaxed) >= SAME_PLACE_MAX || TICKS.load(Relaxed) >= TICKS_MAX
 }
 
 fn give_way(local: &Local) {
