@@ -1,0 +1,148 @@
+//! What is asked of whoever can replay, and what comes back.
+use crate::Label;
+use crate::Window;
+use run_model::ThreadIndex;
+
+/// A switch point of a thread, in the thread's own terms: they hold whatever the other threads do.
+///
+/// A thread passes a switch point before it acquires, waits or signals, after it releases, and before each logged event.
+/// The same numbers name the *block* that follows the point; `nth` 0 is the block that follows the call itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spot {
+    pub thread: ThreadIndex,
+    /// How many logged events the thread has made before.
+    pub calls: u64,
+    /// The switch points since the last of them are numbered 1, 2, 3 …
+    pub nth: u64,
+}
+
+/// An access, in its thread's own terms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccessId {
+    pub block: Spot,
+    /// An address, or whatever the executor tells apart: it may be a page.
+    pub address: u64,
+    /// How many accesses of the same address by the same thread come before it in its block.
+    pub nth: u64,
+}
+
+/// One deviation from the order that the log suggests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Move {
+    /// At this switch point, `to` goes on; and at its own next one as well, unless it has synchronised in between: a preemption
+    /// is good for one synchronised block. If it cannot go on, the move has no effect.
+    Preempt { at: Spot, to: ThreadIndex },
+    /// The thread of `hold` stops before that access and goes on right after `until`. If all threads would be stuck, it
+    /// goes on nevertheless; if `until` was before, it never stops.
+    Reverse { hold: AccessId, until: AccessId },
+}
+
+/// The moves of a replay, in the order in which they were meant to happen. What no move touches follows the log: at a
+/// switch point, the thread of the next logged event goes on; if it cannot, the first in the order of the rest of the log that can.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Plan {
+    pub moves: Vec<Move>,
+}
+
+/// What of the replay is to be told, from where on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trace {
+    Nothing,
+    Points(Window),
+    PointsAndAccesses(Window),
+}
+
+/// All asks with the same `admission` are the same replay until `event` events of the log are met: an executor may go on
+/// from a copy of the process that it kept from another such replay. It may ignore this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub admission: u64,
+    pub event: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub plan: Plan,
+    pub trace: Trace,
+    pub checkpoint: Checkpoint,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every event of the log was met.
+    Complete,
+    /// `thread`, whose event is next in the log, came to something else. The labels are equal if only arguments differ.
+    Mismatch { thread: ThreadIndex, expected: Label, found: Label },
+    /// Nobody can go on; the thread of the next event stands at `label`.
+    Deadlock { thread: ThreadIndex, label: Label },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PointKind {
+    Synchronisation,
+    Call,
+}
+
+/// A switch point that a replay passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchPoint {
+    pub spot: Spot,
+    pub label: Label,
+    pub kind: PointKind,
+    /// What is synchronised on; 0 for a call.
+    pub object: u64,
+    /// Position of the next event of the log, at that moment.
+    pub next: usize,
+    /// Who went on.
+    pub to: ThreadIndex,
+    /// Who could have; empty if the executor does not know.
+    pub runnable: Vec<ThreadIndex>,
+}
+
+/// A shared access that a replay made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    pub id: AccessId,
+    pub label: Label,
+    pub is_write: bool,
+    /// How many switch points of the same trace come before it.
+    pub passed: usize,
+    /// Position of the next event of the log, at that moment.
+    pub next: usize,
+    /// Made after the replay had failed, by a thread of [`Attempt::followed`].
+    pub is_beyond: bool,
+}
+
+/// A thread that an executor let run after the replay had failed, up to its next logged event, only to see what it would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// The block in which it was when the replay failed.
+    pub from: Spot,
+    /// What it synchronised on from there.
+    pub objects: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub ending: Ending,
+    /// How many events of the log were met.
+    pub met: usize,
+    /// Switch points inside the window asked for, in the order in which they were passed.
+    pub points: Vec<SwitchPoint>,
+    /// Accesses inside it, if asked for, in the order in which they were made.
+    pub accesses: Vec<Access>,
+    /// Threads that were followed beyond the failure, if accesses were asked for; none if the executor does not do that.
+    pub followed: Vec<Followed>,
+    /// Where each living thread stood when the replay ended: the label of what it would do next.
+    pub stands: Vec<(ThreadIndex, Label)>,
+}
+
+/// Whoever can replay. The same ask must always have the same answer.
+pub trait Replays {
+    fn attempt(&mut self, ask: &Ask) -> Attempt;
+
+    /// Asks that do not depend on each other, the most promising first; answers in the same order.
+    fn attempts(&mut self, batch: &[Ask]) -> Vec<Attempt> {
+        batch.iter().map(|ask| self.attempt(ask)).collect()
+    }
+}

@@ -1,0 +1,235 @@
+//! What the search does with programs that need something in particular.
+use crate::kernel::Executor;
+use crate::kernel::Program;
+use crate::kernel::Recording;
+use crate::kernel::examples::needs_preceding_window;
+use crate::kernel::examples::needs_two;
+use crate::kernel::examples::server;
+use crate::kernel::record::show;
+use crate::properties::search;
+use run_model::ThreadIndex;
+use schedule_search::Ask;
+use schedule_search::Attempt;
+use schedule_search::Caching;
+use schedule_search::Ending;
+use schedule_search::Go;
+use schedule_search::Layer;
+use schedule_search::Minimising;
+use schedule_search::Move;
+use schedule_search::Outcome;
+use schedule_search::Reduction;
+use schedule_search::Replays;
+use schedule_search::Search;
+use schedule_search::Spot;
+use schedule_search::Statistics;
+use schedule_search::Trace;
+use schedule_search::Tuning;
+
+fn coarse_only() -> Tuning {
+    Tuning { layers: vec![Layer::Synchronisations], ..Tuning::default() }
+}
+
+fn find(program: &Program, recording: &Recording, tuning: Tuning) -> Statistics {
+    let (outcome, statistics) = search(program, recording, tuning, u64::MAX);
+    assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?} {statistics:?}\n{}", show(&recording.entries));
+    statistics
+}
+
+#[test]
+fn caching_saves_attempts() {
+    let (program, recording) = server(8);
+    let with = find(&program, &recording, Tuning::default());
+    let without = find(&program, &recording, Tuning { caching: Caching::Off, ..Tuning::default() });
+    assert_eq!((without.cache_hits, without.recalled), (0, 0));
+    assert!(with.cache_hits >= 5, "{with:?}");
+    assert!(2 * (with.coarse + with.fine + with.recalled) < without.coarse + without.fine, "{with:?}\n{without:?}");
+    // Threads change their roles from round to round: it is labels that are remembered.
+    assert_eq!(with.failures, without.failures);
+}
+
+#[test]
+fn two_layers_need_fewer_attempts_than_accesses_alone() {
+    let (program, recording) = server(2);
+    let two = find(&program, &recording, Tuning::default());
+    let pres = find(&program, &recording, Tuning::pres_like());
+    println!("{pres:?}\n{two:?}");
+    assert!(pres.fine > 2 * (two.coarse + two.fine + two.recalled), "{pres:?}\n{two:?}");
+    assert!(pres.window_races / pres.windows_traced > two.window_races / two.windows_traced.max(1));
+}
+
+#[test]
+fn two_preemptions_need_a_bound_of_two() {
+    let (program, recording) = needs_two(0);
+    let one = Tuning { bound_max: 1, windows_max: u64::MAX, ..coarse_only() };
+    let (outcome, _) = search(&program, &recording, one, u64::MAX);
+    assert!(matches!(outcome, Outcome::Exhausted { .. }), "{outcome:?}");
+    let two = Tuning { bound_max: 2, ..coarse_only() };
+    let statistics = find(&program, &recording, two);
+    assert_eq!(statistics.moves_needed, 2);
+    // From the beginning with two: before any other layer or window.
+    let at_once = Tuning { bound_first: 2, bound_max: 2, ..Tuning::default() };
+    let statistics = find(&program, &recording, at_once);
+    assert_eq!((statistics.fine, statistics.moves_needed), (0, 2), "{statistics:?}");
+}
+
+#[test]
+fn the_preceding_window_is_searched() {
+    let (program, recording) = needs_preceding_window();
+    let near = Tuning { windows_max: 1, ..coarse_only() };
+    let (outcome, _) = search(&program, &recording, near, u64::MAX);
+    // Two calls of main and its end, then the thread's first.
+    assert_eq!(outcome, Outcome::Exhausted { met: 4 });
+    let far = Tuning { windows_max: 2, ..coarse_only() };
+    let statistics = find(&program, &recording, far);
+    assert_eq!((statistics.moves_needed, statistics.windows), (1, 2), "{statistics:?}");
+}
+
+#[test]
+fn preemptions_that_come_to_the_same_are_left_out() {
+    let (program, recording) = independent_blocks();
+    let one = Tuning { bound_max: 2, windows_first: 1, windows_max: 1, ..Tuning::default() };
+    let with = find(&program, &recording, one.clone());
+    let without = find(&program, &recording, Tuning { reduction: Reduction::Off, ..one });
+    assert!(with.left_out > 0, "{with:?}");
+    assert_eq!(without.left_out, 0);
+    assert!(with.attempts < without.attempts, "{with:?}\n{without:?}");
+}
+
+/// The two preemptions of [`needs_two`], among blocks of a third thread and of the first that have nothing to do with it.
+fn independent_blocks() -> (Program, Recording) {
+    let text = "shared x, y
+        thread main
+        spawn a
+        spawn b
+        thread a
+        acquire L
+        x := x + 1
+        release L
+        acquire M
+        y := y + 1
+        release M
+        acquire M
+        y := y + 1
+        release M
+        acquire L
+        x := x * 2
+        release L
+        acquire M
+        y := y + 1
+        release M
+        acquire M
+        y := y + 1
+        release M
+        write x
+        thread b
+        acquire L
+        x := x + 10
+        release L
+        acquire L
+        x := x * 3
+        release L
+        write 0";
+    let program = Program::parse(text);
+    let order = [(0, 0), (1, 9), (2, 29), (1, 18), (2, 32), (1, 0), (2, 0)];
+    (program.clone(), crate::kernel::record_in_order(&program, &order))
+}
+
+#[test]
+fn impossible_logs_are_exhausted() {
+    let (program, mut recording) = needs_preceding_window();
+    let impossible = recording.entries.iter().position(|entry| entry.value == 5).expect("written");
+    recording.entries[impossible].value = 6;
+    for reduction in [Reduction::On, Reduction::Off] {
+        let tuning = Tuning { reduction, windows_max: u64::MAX, ..Tuning::default() };
+        let (outcome, statistics) = search(&program, &recording, tuning, 100_000);
+        assert_eq!(outcome, Outcome::Exhausted { met: 4 }, "{statistics:?}");
+    }
+}
+
+/// Notes what was asked.
+struct Noting<'a> {
+    inner: Executor<'a>,
+    asks: Vec<Ask>,
+}
+
+impl Replays for Noting<'_> {
+    fn attempt(&mut self, ask: &Ask) -> Attempt {
+        self.asks.push(ask.clone());
+        self.inner.attempt(ask)
+    }
+}
+
+#[test]
+fn preemptions_are_tried_backward() {
+    let (program, recording) = server(1);
+    let mut noting = Noting { inner: Executor::new(&program, &recording), asks: Vec::new() };
+    let mut search = Search::new(recording.log.clone(), coarse_only());
+    let outcome = search.run(&mut noting, 1, |_| Go::On);
+    assert!(matches!(outcome, Outcome::Found(_)));
+    assert_eq!((&noting.asks[0].trace, &noting.asks[1].plan), (&Trace::Nothing, &noting.asks[0].plan));
+    let tried: Vec<(Spot, ThreadIndex)> = noting.asks[2..]
+        .iter()
+        .map_while(|ask| match ask.plan.moves[..] {
+            [Move::Preempt { at, to }] => Some((at, to)),
+            _ => None,
+        })
+        .collect();
+    let (one, two, three) = (ThreadIndex(1), ThreadIndex(2), ThreadIndex(3));
+    // After each release and before each acquisition of the first thread, from the last; the second thread's events come first.
+    let at = |nth| Spot { thread: one, calls: 0, nth };
+    let expected = [6, 5, 4, 3].into_iter().flat_map(|nth| [(at(nth), two), (at(nth), three)]);
+    let expected: Vec<_> = expected.chain([(at(2), two)]).collect();
+    assert_eq!(tried[..expected.len()], expected);
+    // Nothing before the point of the preemption can differ: that many events are met whatever is asked.
+    assert!(noting.asks[2..].iter().all(|ask| ask.checkpoint.event <= recording.log.len()));
+}
+
+#[test]
+fn checkpoints_are_true() {
+    let (program, recording) = server(4);
+    let mut noting = Noting { inner: Executor::new(&program, &recording), asks: Vec::new() };
+    let tuning = Tuning { minimising: Minimising::Off, ..Tuning::default() };
+    Search::new(recording.log.clone(), tuning).run(&mut noting, 1, |_| Go::On);
+    // Of asks that are said to be the same up to an event, the threads' switch points up to it are the same.
+    let whole = schedule_search::Window::whole(&recording.log);
+    let mut first: Option<(u64, Attempt)> = None;
+    let mut compared = 0;
+    for ask in noting.asks {
+        let traced = Ask { trace: Trace::Points(whole.clone()), ..ask.clone() };
+        let attempt = noting.inner.attempt(&traced);
+        match &first {
+            Some((admission, base)) if *admission == ask.checkpoint.admission => {
+                let before = |attempt: &Attempt| -> Vec<_> {
+                    let points = attempt.points.iter().filter(|point| point.next < ask.checkpoint.event);
+                    points.map(|point| (point.spot, point.to)).collect()
+                };
+                assert_eq!(before(base), before(&attempt));
+                compared += usize::from(ask.checkpoint.event > 0);
+            }
+            _ => first = Some((ask.checkpoint.admission, attempt)),
+        }
+    }
+    assert!(compared > 10, "{compared}");
+}
+
+/// Answers the same ask differently the second time.
+struct Unsteady<'a>(Executor<'a>);
+
+impl Replays for Unsteady<'_> {
+    fn attempt(&mut self, ask: &Ask) -> Attempt {
+        let mut attempt = self.0.attempt(ask);
+        if self.0.attempts == 2 {
+            attempt.met -= 1;
+            attempt.ending = Ending::Deadlock { thread: ThreadIndex(0), label: schedule_search::Label(1) };
+        }
+        attempt
+    }
+}
+
+#[test]
+fn executors_that_change_their_mind_are_noticed() {
+    let (program, recording) = server(1);
+    let mut unsteady = Unsteady(Executor::new(&program, &recording));
+    let outcome = Search::new(recording.log.clone(), Tuning::default()).run(&mut unsteady, 1, |_| Go::On);
+    assert!(matches!(outcome, Outcome::Unsteady { expected, met } if met + 1 == expected), "{outcome:?}");
+}
