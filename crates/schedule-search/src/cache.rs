@@ -41,8 +41,16 @@ impl Key {
 pub(crate) enum Step {
     /// The thread that stands at `who`, at its `back`th switch point of that kind from the end of the window (1 is the
     /// last), to the thread that stands at `to`.
-    Preempt { who: Label, kind: PointKind, back: u64, to: Label },
-    Reverse { hold: Reach, until: Reach },
+    Preempt {
+        who: Label,
+        kind: PointKind,
+        back: u64,
+        to: Label,
+    },
+    Reverse {
+        hold: Reach,
+        until: Reach,
+    },
 }
 
 impl fmt::Display for Key {
@@ -109,7 +117,10 @@ impl Cache {
 
     /// A sentence for each recipe.
     pub fn describe(&self) -> Vec<String> {
-        let recipes = self.recipes.iter().flat_map(|(key, recipes)| recipes.iter().map(move |recipe| (key, recipe)));
+        let recipes = self
+            .recipes
+            .iter()
+            .flat_map(|(key, recipes)| recipes.iter().map(move |recipe| (key, recipe)));
         let sentence = |(key, recipe): (&Key, &Vec<Step>)| {
             let steps: Vec<String> = recipe.iter().map(Step::to_string).collect();
             format!("{key}: {}", steps.join("; "))
@@ -139,18 +150,31 @@ impl Cache {
 
 impl Scene<'_> {
     fn label_of(&self, thread: ThreadIndex) -> Option<Label> {
-        self.stands.iter().find(|(other, _)| *other == thread).map(|(_, label)| *label)
+        self.stands
+            .iter()
+            .find(|(other, _)| *other == thread)
+            .map(|(_, label)| *label)
     }
 
     fn step(&self, made: &Move) -> Option<Step> {
         match made {
             Move::Preempt { at, to } => {
                 let point = self.points.iter().find(|point| point.spot == *at)?;
-                let back = self.points_back(at.thread, point.kind).position(|point| point.spot == *at)?;
+                let back = self
+                    .points_back(at.thread, point.kind)
+                    .position(|point| point.spot == *at)?;
                 let (who, to) = (self.label_of(at.thread)?, self.label_of(*to)?);
-                Some(Step::Preempt { who, kind: point.kind, back: back as u64 + 1, to })
+                Some(Step::Preempt {
+                    who,
+                    kind: point.kind,
+                    back: back as u64 + 1,
+                    to,
+                })
             }
-            Move::Reverse { hold, until } => Some(Step::Reverse { hold: self.reach(hold)?, until: self.reach(until)? }),
+            Move::Reverse { hold, until } => Some(Step::Reverse {
+                hold: self.reach(hold)?,
+                until: self.reach(until)?,
+            }),
         }
     }
 
@@ -158,7 +182,11 @@ impl Scene<'_> {
         let thread = id.block.thread;
         let label = self.accesses?.iter().find(|access| access.id == *id)?.label;
         let back = self.accesses_back(thread, label).position(|access| access.id == *id)?;
-        Some(Reach { who: self.label_of(thread)?, label, back: back as u64 + 1 })
+        Some(Reach {
+            who: self.label_of(thread)?,
+            label,
+            back: back as u64 + 1,
+        })
     }
 
     fn points_back(&self, thread: ThreadIndex, kind: PointKind) -> impl Iterator<Item = &SwitchPoint> {
@@ -174,7 +202,10 @@ impl Scene<'_> {
     /// Threads that stand at `label`, those with the next events first.
     fn threads_at(&self, label: Label) -> Vec<ThreadIndex> {
         let order = self.log.threads_from(self.met);
-        order.into_iter().filter(|thread| self.label_of(*thread) == Some(label)).collect()
+        order
+            .into_iter()
+            .filter(|thread| self.label_of(*thread) == Some(label))
+            .collect()
     }
 
     /// The recipe's moves, with threads for its labels.
@@ -187,7 +218,10 @@ impl Scene<'_> {
             };
             let with = |reading: &Vec<Move>| {
                 let reading = reading.clone();
-                options.iter().map(move |option| [reading.as_slice(), &[*option]].concat()).collect::<Vec<_>>()
+                options
+                    .iter()
+                    .map(move |option| [reading.as_slice(), &[*option]].concat())
+                    .collect::<Vec<_>>()
             };
             readings = readings.iter().flat_map(with).take(READINGS_MAX).collect();
         }
@@ -214,7 +248,9 @@ impl Scene<'_> {
             self.threads_at(reach.who).into_iter().filter_map(of).collect()
         };
         let untils = ids(until);
-        let pairs = ids(hold).into_iter().flat_map(|hold| untils.iter().map(move |until| (hold, *until)));
+        let pairs = ids(hold)
+            .into_iter()
+            .flat_map(|hold| untils.iter().map(move |until| (hold, *until)));
         pairs
             .filter(|(hold, until)| hold.block.thread != until.block.thread)
             .map(|(hold, until)| Move::Reverse { hold, until })

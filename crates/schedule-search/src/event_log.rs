@@ -50,19 +50,34 @@ const THREADS_MAX: u32 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnusableLog {
     /// The events of a thread are not numbered 0, 1, 2 …
-    Index { position: usize, expected: u64, found: u64 },
-    TooManyThreads { position: usize, thread: ThreadIndex },
+    Index {
+        position: usize,
+        expected: u64,
+        found: u64,
+    },
+    TooManyThreads {
+        position: usize,
+        thread: ThreadIndex,
+    },
 }
 
 impl fmt::Display for UnusableLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            UnusableLog::Index { position, expected, found } => write!(
+            UnusableLog::Index {
+                position,
+                expected,
+                found,
+            } => write!(
                 f,
                 "event {position} of the log has number {found} within its thread, where {expected} was due"
             ),
             UnusableLog::TooManyThreads { position, thread } => {
-                write!(f, "event {position} of the log names thread {} (at most {THREADS_MAX})", thread.0)
+                write!(
+                    f,
+                    "event {position} of the log names thread {} (at most {THREADS_MAX})",
+                    thread.0
+                )
             }
         }
     }
@@ -72,12 +87,20 @@ impl std::error::Error for UnusableLog {}
 
 impl EventLog {
     pub fn new(events: Vec<LoggedEvent>) -> Result<EventLog, UnusableLog> {
-        let mut log = EventLog { events: Vec::new(), of_thread: Vec::new(), spawned: Vec::new() };
+        let mut log = EventLog {
+            events: Vec::new(),
+            of_thread: Vec::new(),
+            spawned: Vec::new(),
+        };
         for (position, event) in events.iter().enumerate() {
             log.reserve(position, event.thread)?;
             let expected = log.of_thread[event.thread.0 as usize].len() as u64;
             if event.index != expected {
-                return Err(UnusableLog::Index { position, expected, found: event.index });
+                return Err(UnusableLog::Index {
+                    position,
+                    expected,
+                    found: event.index,
+                });
             }
             log.of_thread[event.thread.0 as usize].push(position);
             if let EventKind::Spawn { child } = event.kind {
@@ -129,12 +152,17 @@ impl EventLog {
     /// The last event that `thread` is known to come after: its own, or else the one that spawned it.
     pub fn cause(&self, position: usize, thread: ThreadIndex) -> Option<usize> {
         let spawned = || self.spawned.get(thread.0 as usize).copied().flatten();
-        self.previous(position, thread).or_else(|| spawned().filter(|p| *p < position))
+        self.previous(position, thread)
+            .or_else(|| spawned().filter(|p| *p < position))
     }
 
     /// All threads, by their first event from `position` on; then those that have none left.
     pub fn threads_from(&self, position: usize) -> Vec<ThreadIndex> {
-        let first = |positions: &Vec<usize>| positions[positions.partition_point(|p| *p < position)..].first().copied();
+        let first = |positions: &Vec<usize>| {
+            positions[positions.partition_point(|p| *p < position)..]
+                .first()
+                .copied()
+        };
         let mut order: Vec<(usize, u32)> = (0..)
             .zip(&self.of_thread)
             .map(|(thread, positions)| (first(positions).unwrap_or(usize::MAX), thread))

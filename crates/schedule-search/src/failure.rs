@@ -136,14 +136,21 @@ impl Failure {
                 Reduction::Off => Pass::Full,
             },
             trees: Vec::new(),
-            cursor: Cursor { layers: 1, ..Cursor::default() },
+            cursor: Cursor {
+                layers: 1,
+                ..Cursor::default()
+            },
             seen: BTreeSet::new(),
             footprints: Footprints::default(),
             is_reduced: false,
         };
         let window = failure.window(0, given);
         if asked.is_some_and(|asked| asked.covers(&window)) && !failure.traces_accesses_first(given) {
-            let points = attempt.points.into_iter().filter(|point| window.contains(point.spot)).collect();
+            let points = attempt
+                .points
+                .into_iter()
+                .filter(|point| window.contains(point.spot))
+                .collect();
             failure.open_window(points, given);
         }
         failure
@@ -195,7 +202,9 @@ impl Failure {
     }
 
     fn node(&self) -> Option<&Node> {
-        let Cursor { window, depth, node, .. } = self.cursor;
+        let Cursor {
+            window, depth, node, ..
+        } = self.cursor;
         self.trees.get(window)?.levels.get(depth)?.get(node)
     }
 
@@ -204,7 +213,10 @@ impl Failure {
         let ask = |plan: &Plan, trace, event| Ask {
             plan: plan.clone(),
             trace,
-            checkpoint: Checkpoint { admission: given.admission, event },
+            checkpoint: Checkpoint {
+                admission: given.admission,
+                event,
+            },
         };
         match self.task(given) {
             Task::Nothing => Vec::new(),
@@ -217,16 +229,25 @@ impl Failure {
                 vec![ask(given.admitted, trace, self.met)]
             }
             Task::RecallTrace => {
-                vec![ask(given.admitted, Trace::PointsAndAccesses(self.trees[0].window.clone()), self.met)]
+                vec![ask(
+                    given.admitted,
+                    Trace::PointsAndAccesses(self.trees[0].window.clone()),
+                    self.met,
+                )]
             }
             Task::Recall => {
                 let trace = Trace::Points(self.trees[0].window.clone());
                 let plans = self.recalled[self.recalled_next..].iter().take(most);
-                plans.map(|plan| ask(plan, trace.clone(), self.earliest(plan, given))).collect()
+                plans
+                    .map(|plan| ask(plan, trace.clone(), self.earliest(plan, given)))
+                    .collect()
             }
             Task::AccessTrace => {
                 let trace = Trace::PointsAndAccesses(self.trees[self.cursor.window].window.clone());
-                self.node().map(|node| ask(&node.plan, trace, node.shared)).into_iter().collect()
+                self.node()
+                    .map(|node| ask(&node.plan, trace, node.shared))
+                    .into_iter()
+                    .collect()
             }
             Task::Try => {
                 let window = &self.trees[self.cursor.window].window;
@@ -244,7 +265,11 @@ impl Failure {
     fn earliest(&self, plan: &Plan, given: &Circumstances) -> usize {
         let new = plan.moves.iter().filter(|made| !given.admitted.moves.contains(made));
         let next = |made: &Move| match made {
-            Move::Preempt { at, .. } => self.points.iter().find(|point| point.spot == *at).map(|point| point.next),
+            Move::Preempt { at, .. } => self
+                .points
+                .iter()
+                .find(|point| point.spot == *at)
+                .map(|point| point.next),
             Move::Reverse { hold, .. } => {
                 let found = self.accesses.iter().flatten().find(|access| access.id == *hold);
                 found.map(|access| access.next)
@@ -257,7 +282,11 @@ impl Failure {
     fn tries(&self, most: usize, given: &Circumstances) -> Vec<(&Node, Choice)> {
         let mut cursor = self.cursor;
         let mut found = Vec::new();
-        let Some(level) = self.trees.get(cursor.window).and_then(|tree| tree.levels.get(cursor.depth)) else {
+        let Some(level) = self
+            .trees
+            .get(cursor.window)
+            .and_then(|tree| tree.levels.get(cursor.depth))
+        else {
             return found;
         };
         while let Some(node) = level.get(cursor.node) {
@@ -267,7 +296,9 @@ impl Failure {
             }
             if node.expanded & (1 << cursor.layer) == 0 {
                 let computed;
-                let choices = match (&node.choices, self.kind(cursor.layer, given)) {
+                let is_here = (cursor.node, cursor.layer) == (self.cursor.node, self.cursor.layer);
+                let known = node.choices.as_ref().filter(|_| is_here);
+                let choices = match (known, self.kind(cursor.layer, given)) {
                     (Some(choices), _) => choices,
                     (None, Some(kind)) => {
                         computed = self.preemptions(node, kind, &cursor, given);
@@ -294,6 +325,13 @@ impl Failure {
             Layer::Calls => Some(PointKind::Call),
             Layer::Accesses => None,
         }
+    }
+
+    /// Whether the cursor is where [`Failure::settle`] leaves it.
+    pub fn is_settled(&self, given: &Circumstances) -> bool {
+        let mut settled = self.clone();
+        settled.settle(given, &mut Statistics::default());
+        settled == *self && self.task(given) != Task::Nothing
     }
 
     fn choosing<'a>(&'a self, cursor: &Cursor, given: &Circumstances<'a>) -> Choosing<'a> {
@@ -381,8 +419,10 @@ impl Failure {
         if self.trees.is_empty() {
             self.points = points.clone();
         }
-        self.seen.insert(signature(self.trees.len(), &points, given.admitted, &self.ending));
-        self.trees.push(Tree::new(window, given.admitted.clone(), points, self.met));
+        self.seen
+            .insert(signature(self.trees.len(), &points, given.admitted, &self.ending));
+        self.trees
+            .push(Tree::new(window, given.admitted.clone(), points, self.met));
         if self.recalling == Recalling::NotYet {
             self.recalling = Recalling::Over;
             if let (Caching::On, Some(key)) = (given.tuning.caching, Key::of(&self.ending)) {
@@ -407,7 +447,9 @@ impl Failure {
                 moves.iter().any(|new| at(new).is_some() && at(new) == at(old))
             };
             let kept = given.admitted.moves.iter().filter(|old| !is_same_place(old));
-            let plan = Plan { moves: kept.chain(&moves).copied().collect() };
+            let plan = Plan {
+                moves: kept.chain(&moves).copied().collect(),
+            };
             if plan != *given.admitted && !self.recalled.contains(&plan) {
                 self.recalled.push(plan);
             }
@@ -437,7 +479,9 @@ impl Failure {
     }
 
     fn set_choices(&mut self, choices: Choices, counted: &mut Statistics) {
-        let Cursor { window, depth, node, .. } = self.cursor;
+        let Cursor {
+            window, depth, node, ..
+        } = self.cursor;
         counted.left_out += choices.left_out;
         self.is_reduced |= choices.left_out > 0;
         self.trees[window].levels[depth][node].choices = Some(choices.list);
@@ -462,7 +506,9 @@ impl Failure {
         if cursor.depth as u64 + 1 >= given.tuning.bound_max {
             return None;
         }
-        let is_new = self.seen.insert(signature(cursor.window, &attempt.points, &plan, &attempt.ending));
+        let is_new = self
+            .seen
+            .insert(signature(cursor.window, &attempt.points, &plan, &attempt.ending));
         if !is_new {
             counted.duplicates += 1;
             if self.pass == Pass::Reduced {
@@ -471,7 +517,14 @@ impl Failure {
             }
         }
         let points = attempt.points.clone();
-        let child = Node { plan, floor: choice.floor, shared, points, expanded: 0, choices: None };
+        let child = Node {
+            plan,
+            floor: choice.floor,
+            shared,
+            points,
+            expanded: 0,
+            choices: None,
+        };
         let levels = &mut self.trees[cursor.window].levels;
         if levels.len() == cursor.depth + 1 {
             levels.push(Vec::new());
@@ -487,13 +540,28 @@ impl Failure {
         }
         self.recalling = Recalling::Over;
         loop {
-            let Cursor { round, window, layers, depth, node, layer, choice, has_tried } = self.cursor;
+            let Cursor {
+                round,
+                window,
+                layers,
+                depth,
+                node,
+                layer,
+                choice,
+                has_tried,
+            } = self.cursor;
             let has_whole = self.trees.last().is_some_and(|tree| tree.window.is_whole());
             let is_beyond = window >= self.trees.len() && has_whole;
             if window as u64 >= given.tuning.windows(round) || is_beyond {
-                let is_over = given.tuning.is_last(round) || is_beyond && !has_tried;
+                // More moves can only be added to what was tried.
+                let has_all_windows = is_beyond || given.tuning.windows(round + 1) == given.tuning.windows(round);
+                let is_over = given.tuning.is_last(round) || has_all_windows && !has_tried;
                 if !is_over {
-                    self.cursor = Cursor { round: round + 1, layers: 1, ..Cursor::default() };
+                    self.cursor = Cursor {
+                        round: round + 1,
+                        layers: 1,
+                        ..Cursor::default()
+                    };
                 } else if self.pass == Pass::Reduced && self.is_reduced {
                     self.begin_full_pass();
                     return;
@@ -504,11 +572,30 @@ impl Failure {
             } else if window >= self.trees.len() {
                 return;
             } else if layers > given.tuning.layers.len() {
-                self.cursor = Cursor { round, window: window + 1, layers: 1, has_tried, ..Cursor::default() };
+                self.cursor = Cursor {
+                    round,
+                    window: window + 1,
+                    layers: 1,
+                    has_tried,
+                    ..Cursor::default()
+                };
             } else if depth as u64 >= given.tuning.bound(round) || depth >= self.trees[window].levels.len() {
-                self.cursor = Cursor { round, window, layers: layers + 1, has_tried, ..Cursor::default() };
+                self.cursor = Cursor {
+                    round,
+                    window,
+                    layers: layers + 1,
+                    has_tried,
+                    ..Cursor::default()
+                };
             } else if node >= self.trees[window].levels[depth].len() {
-                self.cursor = Cursor { round, window, layers, depth: depth + 1, has_tried, ..Cursor::default() };
+                self.cursor = Cursor {
+                    round,
+                    window,
+                    layers,
+                    depth: depth + 1,
+                    has_tried,
+                    ..Cursor::default()
+                };
             } else if layer >= layers {
                 (self.cursor.node, self.cursor.layer) = (node + 1, 0);
             } else if self.trees[window].levels[depth][node].expanded & (1 << layer) != 0 {
@@ -549,7 +636,13 @@ impl Failure {
     }
 
     fn finish_layer(&mut self, given: &Circumstances) {
-        let Cursor { window, depth, node, layer, .. } = self.cursor;
+        let Cursor {
+            window,
+            depth,
+            node,
+            layer,
+            ..
+        } = self.cursor;
         let node = &mut self.trees[window].levels[depth][node];
         node.choices = None;
         node.expanded |= 1 << layer;
@@ -562,6 +655,9 @@ impl Failure {
         self.pass = Pass::Full;
         self.trees.clear();
         self.seen.clear();
-        self.cursor = Cursor { layers: 1, ..Cursor::default() };
+        self.cursor = Cursor {
+            layers: 1,
+            ..Cursor::default()
+        };
     }
 }

@@ -29,12 +29,17 @@ pub(crate) struct Footprints {
 fn block_after(point: &SwitchPoint) -> Spot {
     match point.kind {
         PointKind::Synchronisation => point.spot,
-        PointKind::Call => Spot { calls: point.spot.calls.saturating_add(1), nth: 0, ..point.spot },
+        PointKind::Call => Spot {
+            calls: point.spot.calls.saturating_add(1),
+            nth: 0,
+            ..point.spot
+        },
     }
 }
 
 fn are_independent(one: &Footprint, other: &Footprint) -> bool {
-    one.iter().all(|(what, writes)| other.get(what).is_none_or(|other_writes| !writes && !other_writes))
+    one.iter()
+        .all(|(what, writes)| other.get(what).is_none_or(|other_writes| !writes && !other_writes))
 }
 
 impl Footprints {
@@ -43,7 +48,9 @@ impl Footprints {
         let mut ended: BTreeMap<Spot, Footprint> = BTreeMap::new();
         for point in &attempt.points {
             if let Some(before) = open.insert(point.spot.thread, point) {
-                let objects = [before, point].into_iter().filter(|point| point.kind == PointKind::Synchronisation);
+                let objects = [before, point]
+                    .into_iter()
+                    .filter(|point| point.kind == PointKind::Synchronisation);
                 let touched = objects.map(|point| (Touched::Object(point.object), true)).collect();
                 ended.insert(block_after(before), touched);
             }
@@ -58,7 +65,9 @@ impl Footprints {
         }
         for access in &attempt.accesses {
             let block = match access.is_beyond {
-                true => followed.get_mut(&access.id.block.thread).map(|(_, footprint)| footprint),
+                true => followed
+                    .get_mut(&access.id.block.thread)
+                    .map(|(_, footprint)| footprint),
                 false => ended.get_mut(&access.id.block),
             };
             if let Some(block) = block {

@@ -15,7 +15,11 @@ impl Minimisation {
     /// None if there is nothing to leave out.
     pub fn new(plan: &Plan) -> Option<Minimisation> {
         let part = plan.moves.len().div_ceil(2);
-        (part > 0).then_some(Minimisation { part, start: 0, has_dropped: false })
+        (part > 0).then_some(Minimisation {
+            part,
+            start: 0,
+            has_dropped: false,
+        })
     }
 
     /// What is tried next, and what would be after it if that does not work, within one round.
@@ -30,8 +34,14 @@ impl Minimisation {
 
     fn without(&self, plan: &Plan, start: usize) -> Plan {
         let left_out = start..start.saturating_add(self.part);
-        let kept = plan.moves.iter().enumerate().filter(|(index, _)| !left_out.contains(index));
-        Plan { moves: kept.map(|(_, made)| *made).collect() }
+        let kept = plan
+            .moves
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| !left_out.contains(index));
+        Plan {
+            moves: kept.map(|(_, made)| *made).collect(),
+        }
     }
 
     /// Goes on in `plan`, from which the last candidate was taken or not; false if every single move is needed.
@@ -46,7 +56,11 @@ impl Minimisation {
         }
         let is_last_size = self.part <= 1;
         let is_over = plan.moves.is_empty() || is_last_size && !self.has_dropped;
-        *self = Minimisation { part: (self.part / 2).max(1), start: 0, has_dropped: false };
+        *self = Minimisation {
+            part: (self.part / 2).max(1),
+            start: 0,
+            has_dropped: false,
+        };
         !is_over
     }
 }

@@ -21,9 +21,15 @@ pub(crate) fn races(accesses: &[Access], most: usize) -> Vec<Race> {
         };
         earlier.iter().rev().filter(conflicts).map(move |first| (*first, later))
     };
-    let end = accesses.iter().position(|access| access.is_beyond).unwrap_or(accesses.len());
+    let end = accesses
+        .iter()
+        .position(|access| access.is_beyond)
+        .unwrap_or(accesses.len());
     let mut found: Vec<Race> = (0..end).rev().flat_map(before).take(most).collect();
-    let mut beyond: Vec<Race> = (end..accesses.len()).flat_map(before).take(most - found.len()).collect();
+    let mut beyond: Vec<Race> = (end..accesses.len())
+        .flat_map(before)
+        .take(most - found.len())
+        .collect();
     beyond.sort_by_key(|(first, later)| (usize::MAX - first, *later));
     found.extend(beyond);
     found

@@ -72,7 +72,11 @@ pub enum Ending {
     /// Every event of the log was met.
     Complete,
     /// `thread`, whose event is next in the log, came to something else. The labels are equal if only arguments differ.
-    Mismatch { thread: ThreadIndex, expected: Label, found: Label },
+    Mismatch {
+        thread: ThreadIndex,
+        expected: Label,
+        found: Label,
+    },
     /// Nobody can go on; the thread of the next event stands at `label`.
     Deadlock { thread: ThreadIndex, label: Label },
 }

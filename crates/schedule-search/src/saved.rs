@@ -40,7 +40,10 @@ impl fmt::Display for Unusable {
         match self {
             Unusable::Magic => write!(f, "not a saved search"),
             Unusable::Version { found } => {
-                write!(f, "a search saved in version {found} of the format; this build reads version {VERSION}")
+                write!(
+                    f,
+                    "a search saved in version {found} of the format; this build reads version {VERSION}"
+                )
             }
             Unusable::OtherLog => write!(f, "the saved search is for another log"),
             Unusable::Damaged { offset, what } => write!(f, "the saved search is damaged at byte {offset}: {what}"),
@@ -101,7 +104,10 @@ impl Search {
         let statistics = self.statistics;
         let mut counts = Vec::new();
         statistics.write(&mut counts);
-        let mut reader = Reader { bytes: &counts, offset: 0 };
+        let mut reader = Reader {
+            bytes: &counts,
+            offset: 0,
+        };
         while reader.offset < counts.len() {
             if u64::read(&mut reader).is_ok_and(|count| count > COUNT_MAX) {
                 return Err("an impossible count");
@@ -117,6 +123,7 @@ impl Search {
             Phase::Minimising(minimisation) if minimisation.part == 0 => Err("parts of nothing"),
             Phase::Failed(failure) if failure.cursor.round > COUNT_MAX => Err("an impossible count"),
             Phase::Over(_) => Ok(()),
+            Phase::Failed(failure) if !failure.is_settled(&self.circumstances()) => Err("no place to go on from"),
             _ if self.asks(1).is_empty() => Err("nothing to do, and yet not over"),
             _ => Ok(()),
         }
@@ -130,11 +137,18 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     fn damaged(&self, what: &'static str) -> Unusable {
-        Unusable::Damaged { offset: self.offset, what }
+        Unusable::Damaged {
+            offset: self.offset,
+            what,
+        }
     }
 
     fn byte(&mut self) -> Result<u8, Unusable> {
-        let byte = self.bytes.get(self.offset).copied().ok_or(self.damaged("the bytes end"))?;
+        let byte = self
+            .bytes
+            .get(self.offset)
+            .copied()
+            .ok_or(self.damaged("the bytes end"))?;
         self.offset += 1;
         Ok(byte)
     }

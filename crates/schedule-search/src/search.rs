@@ -92,20 +92,14 @@ impl Search {
     }
 
     /// Attempts, `batch` at a time, until the search is over or `watch` stops it. What is found does not depend on `batch`.
-    pub fn run(
-        &mut self,
-        replays: &mut impl Replays,
-        batch: usize,
-        mut watch: impl FnMut(&Progress) -> Go,
-    ) -> Outcome {
+    pub fn run(&mut self, replays: &mut impl Replays, batch: usize, mut watch: impl FnMut(&Progress) -> Go) -> Outcome {
         loop {
             let asks = self.asks(batch.max(1));
             if let Phase::Over(outcome) = &self.phase {
                 return outcome.clone();
             }
             let answers = replays.attempts(&asks);
-            assert_eq!(answers.len(), asks.len(), "one answer to each ask");
-            self.take(answers);
+            self.take(&asks, answers);
             if watch(&self.progress()) == Go::Stop && !matches!(self.phase, Phase::Over(_)) {
                 return Outcome::Stopped;
             }
@@ -117,17 +111,26 @@ impl Search {
         match &self.phase {
             Phase::Opening => vec![self.bare(self.admitted.clone())],
             Phase::Failed(failure) => failure.asks(most, &self.circumstances()),
-            Phase::Minimising(minimisation) => {
-                minimisation.candidates(&self.admitted, most).into_iter().map(|plan| self.bare(plan)).collect()
-            }
+            Phase::Minimising(minimisation) => minimisation
+                .candidates(&self.admitted, most)
+                .into_iter()
+                .map(|plan| self.bare(plan))
+                .collect(),
             Phase::Over(_) => Vec::new(),
         }
     }
 
-    /// The answers to the first of [`Search::asks`], in the same order. Those after one that changes everything are not used.
-    pub fn take(&mut self, answers: Vec<Attempt>) {
-        let mut answers = answers.into_iter();
-        for answer in answers.by_ref() {
+    /// The answers to `asks`, which [`Search::asks`] has just given. Those after one that changes everything are not used.
+    pub fn take(&mut self, asks: &[Ask], answers: Vec<Attempt>) {
+        assert_eq!(answers.len(), asks.len(), "one answer to each ask");
+        let mut answers = asks.iter().zip(answers);
+        for (ask, answer) in answers.by_ref() {
+            // An answer that is taken for that to another ask would make us find what was never tried.
+            assert_eq!(
+                self.asks(1).first(),
+                Some(ask),
+                "the answer to what is to be tried next"
+            );
             self.statistics.attempts += 1;
             if self.take_one(answer) {
                 break;
@@ -167,7 +170,7 @@ impl Search {
         }
     }
 
-    fn circumstances(&self) -> Circumstances<'_> {
+    pub(crate) fn circumstances(&self) -> Circumstances<'_> {
         Circumstances {
             log: &self.log,
             tuning: &self.tuning,
@@ -178,7 +181,14 @@ impl Search {
     }
 
     fn bare(&self, plan: Plan) -> Ask {
-        Ask { plan, trace: Trace::Nothing, checkpoint: Checkpoint { admission: self.admission, event: 0 } }
+        Ask {
+            plan,
+            trace: Trace::Nothing,
+            checkpoint: Checkpoint {
+                admission: self.admission,
+                event: 0,
+            },
+        }
     }
 
     /// True if the asks that were made together with this one are no longer of use.
@@ -221,7 +231,10 @@ impl Search {
                 true
             }
             Step::Unsteady => {
-                self.phase = Phase::Over(Outcome::Unsteady { expected: failure.met, met: attempt.met });
+                self.phase = Phase::Over(Outcome::Unsteady {
+                    expected: failure.met,
+                    met: attempt.met,
+                });
                 true
             }
             Step::NoProgress => {

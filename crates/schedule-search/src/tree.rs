@@ -4,7 +4,6 @@
 //! to a move does not depend on what comes after, so every set of moves is reached on exactly one path, and each step of
 //! the path can be chosen from the trace of the one before (the recursion of section 4.2, for moves of any kind).
 use crate::Access;
-use crate::AccessId;
 use crate::Ending;
 use crate::EventLog;
 use crate::Move;
@@ -96,8 +95,18 @@ pub(crate) struct Choices {
 
 impl Tree {
     pub fn new(window: Window, plan: Plan, points: Vec<SwitchPoint>, met: usize) -> Tree {
-        let root = Node { plan, floor: Floor::default(), shared: met, points, expanded: 0, choices: None };
-        Tree { window, levels: vec![vec![root]] }
+        let root = Node {
+            plan,
+            floor: Floor::default(),
+            shared: met,
+            points,
+            expanded: 0,
+            choices: None,
+        };
+        Tree {
+            window,
+            levels: vec![vec![root]],
+        }
     }
 }
 
@@ -106,17 +115,22 @@ impl Node {
     pub fn with(&self, choice: &Choice, window: &Window) -> Plan {
         let mut moves = Vec::with_capacity(self.plan.moves.len() + 1);
         let (before, after) = self.split(choice.passed, window);
-        moves.extend(before);
+        // A thread that is held longer, or preempted for another one, is one move and not two.
+        let is_elsewhere = |other: &Move| !is_same_place(other, &choice.made);
+        moves.extend(before.into_iter().filter(is_elsewhere));
         moves.push(choice.made);
         if choice.tail == Tail::Keep {
-            moves.extend(after.into_iter().filter(|other| !is_same_place(other, &choice.made)));
+            moves.extend(after.into_iter().filter(is_elsewhere));
         }
         Plan { moves }
     }
 
     /// The moves that this node's replay made before the switch point `passed` of its trace, and the others.
     fn split(&self, passed: usize, window: &Window) -> (Vec<Move>, Vec<Move>) {
-        self.plan.moves.iter().partition(|made| self.time_of(made, window).is_some_and(|time| time <= passed))
+        self.plan
+            .moves
+            .iter()
+            .partition(|made| self.time_of(made, window).is_some_and(|time| time <= passed))
     }
 
     /// How many switch points of the trace had been passed when a move was made, its own included; none if it was not reached.
@@ -129,7 +143,11 @@ impl Node {
             return Some(0);
         }
         match made {
-            Move::Preempt { .. } => self.points.iter().position(|point| point.spot == spot).map(|index| index + 1),
+            Move::Preempt { .. } => self
+                .points
+                .iter()
+                .position(|point| point.spot == spot)
+                .map(|index| index + 1),
             Move::Reverse { .. } => {
                 let is_before = |point: &SwitchPoint| point.spot.thread == spot.thread && point.spot <= spot;
                 Some(self.points.iter().rposition(is_before).map_or(0, |index| index + 1))
@@ -146,13 +164,19 @@ impl Node {
                 continue;
             }
             for to in self.targets(point, choosing.log) {
-                if choosing.footprints.is_some_and(|known| known.commute(&self.points, index, to)) {
+                if choosing
+                    .footprints
+                    .is_some_and(|known| known.commute(&self.points, index, to))
+                {
                     choices.left_out += 1;
                     continue;
                 }
                 let choice = Choice {
                     made: Move::Preempt { at: point.spot, to },
-                    floor: Floor { points: index + 1, accesses: 0 },
+                    floor: Floor {
+                        points: index + 1,
+                        accesses: 0,
+                    },
                     passed: index,
                     next: point.next,
                     tail: Tail::Keep,
@@ -175,16 +199,22 @@ impl Node {
         let mut choices = Choices::default();
         for (first, later) in races(accesses, choosing.races_max) {
             let (hold, until) = (&accesses[first], &accesses[later]);
-            let was_looked_at =
-                |inner: &Window| inner.contains(hold.id.block) && inner.contains(until.id.block);
+            let was_looked_at = |inner: &Window| inner.contains(hold.id.block) && inner.contains(until.id.block);
             let is_old = is_root && choosing.inner.is_some_and(was_looked_at);
             let is_early = hold.passed < self.floor.points || first < self.floor.accesses;
-            if is_old || is_early || self.has_hold(&hold.id) {
+            let made = Move::Reverse {
+                hold: hold.id,
+                until: until.id,
+            };
+            if is_old || is_early || self.plan.moves.contains(&made) {
                 continue;
             }
             let choice = Choice {
-                made: Move::Reverse { hold: hold.id, until: until.id },
-                floor: Floor { points: hold.passed, accesses: first },
+                made,
+                floor: Floor {
+                    points: hold.passed,
+                    accesses: first,
+                },
                 passed: hold.passed,
                 next: hold.next,
                 tail: Tail::Keep,
@@ -194,15 +224,14 @@ impl Node {
         choices
     }
 
-    fn has_hold(&self, id: &AccessId) -> bool {
-        self.plan.moves.iter().any(|made| matches!(made, Move::Reverse { hold, .. } if hold == id))
-    }
-
     /// Adds a choice; if admitted moves come later than it, also the choice without them.
     fn add(&self, choice: Choice, is_root: bool, window: &Window, list: &mut Vec<Choice>) {
         list.push(choice);
         if is_root && !self.split(choice.passed, window).1.is_empty() {
-            list.push(Choice { tail: Tail::Drop, ..choice });
+            list.push(Choice {
+                tail: Tail::Drop,
+                ..choice
+            });
         }
     }
 }
@@ -240,7 +269,11 @@ pub(crate) fn signature(window: usize, points: &[SwitchPoint], plan: &Plan, endi
     }
     let (kind, thread, one, two) = match *ending {
         Ending::Complete => (0, 0, 0, 0),
-        Ending::Mismatch { thread, expected, found } => (1, thread.0, expected.0, found.0),
+        Ending::Mismatch {
+            thread,
+            expected,
+            found,
+        } => (1, thread.0, expected.0, found.0),
         Ending::Deadlock { thread, label } => (2, thread.0, label.0, 0),
     };
     for number in [kind, u64::from(thread), one, two] {

@@ -85,16 +85,17 @@ impl Tuning {
         match self.scope {
             Scope::WholeRun => 1,
             Scope::Windows => {
-                let doubled = self.windows_first.checked_mul(1u64.checked_shl(round.min(63) as u32).unwrap_or(u64::MAX));
+                let doubled = self
+                    .windows_first
+                    .checked_mul(1u64.checked_shl(round.min(63) as u32).unwrap_or(u64::MAX));
                 doubled.unwrap_or(u64::MAX).min(self.windows_max)
             }
         }
     }
 
     pub(crate) fn is_last(&self, round: u64) -> bool {
-        let has_all_windows = self.scope == Scope::WholeRun
-            || self.windows_first == 0
-            || self.windows(round) >= self.windows_max;
+        let has_all_windows =
+            self.scope == Scope::WholeRun || self.windows_first == 0 || self.windows(round) >= self.windows_max;
         self.bound(round) >= self.bound_max && has_all_windows
     }
 }

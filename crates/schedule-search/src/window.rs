@@ -31,7 +31,9 @@ impl Window {
 
     /// All of the run.
     pub fn whole(log: &EventLog) -> Window {
-        Window { from: vec![0; log.threads()] }
+        Window {
+            from: vec![0; log.threads()],
+        }
     }
 
     /// What may happen at the same time as what follows the event at `cause`.
@@ -40,7 +42,9 @@ impl Window {
             Some(event) => log.events()[event].index + 1,
             None => 0,
         };
-        let mut from: Vec<u64> = (0..log.threads() as u32).map(|thread| made(ThreadIndex(thread))).collect();
+        let mut from: Vec<u64> = (0..log.threads() as u32)
+            .map(|thread| made(ThreadIndex(thread)))
+            .collect();
         let event = &log.events()[cause];
         from[event.thread.0 as usize] = event.index + 1;
         Window { from }

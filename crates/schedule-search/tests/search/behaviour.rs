@@ -26,12 +26,19 @@ use schedule_search::Trace;
 use schedule_search::Tuning;
 
 fn coarse_only() -> Tuning {
-    Tuning { layers: vec![Layer::Synchronisations], ..Tuning::default() }
+    Tuning {
+        layers: vec![Layer::Synchronisations],
+        ..Tuning::default()
+    }
 }
 
 fn find(program: &Program, recording: &Recording, tuning: Tuning) -> Statistics {
     let (outcome, statistics) = search(program, recording, tuning, u64::MAX);
-    assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?} {statistics:?}\n{}", show(&recording.entries));
+    assert!(
+        matches!(outcome, Outcome::Found(_)),
+        "{outcome:?} {statistics:?}\n{}",
+        show(&recording.entries)
+    );
     statistics
 }
 
@@ -39,10 +46,20 @@ fn find(program: &Program, recording: &Recording, tuning: Tuning) -> Statistics 
 fn caching_saves_attempts() {
     let (program, recording) = server(8);
     let with = find(&program, &recording, Tuning::default());
-    let without = find(&program, &recording, Tuning { caching: Caching::Off, ..Tuning::default() });
+    let without = find(
+        &program,
+        &recording,
+        Tuning {
+            caching: Caching::Off,
+            ..Tuning::default()
+        },
+    );
     assert_eq!((without.cache_hits, without.recalled), (0, 0));
     assert!(with.cache_hits >= 5, "{with:?}");
-    assert!(2 * (with.coarse + with.fine + with.recalled) < without.coarse + without.fine, "{with:?}\n{without:?}");
+    assert!(
+        2 * (with.coarse + with.fine + with.recalled) < without.coarse + without.fine,
+        "{with:?}\n{without:?}"
+    );
     // Threads change their roles from round to round: it is labels that are remembered.
     assert_eq!(with.failures, without.failures);
 }
@@ -53,21 +70,35 @@ fn two_layers_need_fewer_attempts_than_accesses_alone() {
     let two = find(&program, &recording, Tuning::default());
     let pres = find(&program, &recording, Tuning::pres_like());
     println!("{pres:?}\n{two:?}");
-    assert!(pres.fine > 2 * (two.coarse + two.fine + two.recalled), "{pres:?}\n{two:?}");
+    assert!(
+        pres.fine > 2 * (two.coarse + two.fine + two.recalled),
+        "{pres:?}\n{two:?}"
+    );
     assert!(pres.window_races / pres.windows_traced > two.window_races / two.windows_traced.max(1));
 }
 
 #[test]
 fn two_preemptions_need_a_bound_of_two() {
     let (program, recording) = needs_two(0);
-    let one = Tuning { bound_max: 1, windows_max: u64::MAX, ..coarse_only() };
+    let one = Tuning {
+        bound_max: 1,
+        windows_max: u64::MAX,
+        ..coarse_only()
+    };
     let (outcome, _) = search(&program, &recording, one, u64::MAX);
     assert!(matches!(outcome, Outcome::Exhausted { .. }), "{outcome:?}");
-    let two = Tuning { bound_max: 2, ..coarse_only() };
+    let two = Tuning {
+        bound_max: 2,
+        ..coarse_only()
+    };
     let statistics = find(&program, &recording, two);
     assert_eq!(statistics.moves_needed, 2);
     // From the beginning with two: before any other layer or window.
-    let at_once = Tuning { bound_first: 2, bound_max: 2, ..Tuning::default() };
+    let at_once = Tuning {
+        bound_first: 2,
+        bound_max: 2,
+        ..Tuning::default()
+    };
     let statistics = find(&program, &recording, at_once);
     assert_eq!((statistics.fine, statistics.moves_needed), (0, 2), "{statistics:?}");
 }
@@ -75,11 +106,17 @@ fn two_preemptions_need_a_bound_of_two() {
 #[test]
 fn the_preceding_window_is_searched() {
     let (program, recording) = needs_preceding_window();
-    let near = Tuning { windows_max: 1, ..coarse_only() };
+    let near = Tuning {
+        windows_max: 1,
+        ..coarse_only()
+    };
     let (outcome, _) = search(&program, &recording, near, u64::MAX);
     // Two calls of main and its end, then the thread's first.
     assert_eq!(outcome, Outcome::Exhausted { met: 4 });
-    let far = Tuning { windows_max: 2, ..coarse_only() };
+    let far = Tuning {
+        windows_max: 2,
+        ..coarse_only()
+    };
     let statistics = find(&program, &recording, far);
     assert_eq!((statistics.moves_needed, statistics.windows), (1, 2), "{statistics:?}");
 }
@@ -87,9 +124,21 @@ fn the_preceding_window_is_searched() {
 #[test]
 fn preemptions_that_come_to_the_same_are_left_out() {
     let (program, recording) = independent_blocks();
-    let one = Tuning { bound_max: 2, windows_first: 1, windows_max: 1, ..Tuning::default() };
+    let one = Tuning {
+        bound_max: 2,
+        windows_first: 1,
+        windows_max: 1,
+        ..Tuning::default()
+    };
     let with = find(&program, &recording, one.clone());
-    let without = find(&program, &recording, Tuning { reduction: Reduction::Off, ..one });
+    let without = find(
+        &program,
+        &recording,
+        Tuning {
+            reduction: Reduction::Off,
+            ..one
+        },
+    );
     assert!(with.left_out > 0, "{with:?}");
     assert_eq!(without.left_out, 0);
     assert!(with.attempts < without.attempts, "{with:?}\n{without:?}");
@@ -137,10 +186,18 @@ fn independent_blocks() -> (Program, Recording) {
 #[test]
 fn impossible_logs_are_exhausted() {
     let (program, mut recording) = needs_preceding_window();
-    let impossible = recording.entries.iter().position(|entry| entry.value == 5).expect("written");
+    let impossible = recording
+        .entries
+        .iter()
+        .position(|entry| entry.value == 5)
+        .expect("written");
     recording.entries[impossible].value = 6;
     for reduction in [Reduction::On, Reduction::Off] {
-        let tuning = Tuning { reduction, windows_max: u64::MAX, ..Tuning::default() };
+        let tuning = Tuning {
+            reduction,
+            windows_max: u64::MAX,
+            ..Tuning::default()
+        };
         let (outcome, statistics) = search(&program, &recording, tuning, 100_000);
         assert_eq!(outcome, Outcome::Exhausted { met: 4 }, "{statistics:?}");
     }
@@ -162,11 +219,17 @@ impl Replays for Noting<'_> {
 #[test]
 fn preemptions_are_tried_backward() {
     let (program, recording) = server(1);
-    let mut noting = Noting { inner: Executor::new(&program, &recording), asks: Vec::new() };
+    let mut noting = Noting {
+        inner: Executor::new(&program, &recording),
+        asks: Vec::new(),
+    };
     let mut search = Search::new(recording.log.clone(), coarse_only());
     let outcome = search.run(&mut noting, 1, |_| Go::On);
     assert!(matches!(outcome, Outcome::Found(_)));
-    assert_eq!((&noting.asks[0].trace, &noting.asks[1].plan), (&Trace::Nothing, &noting.asks[0].plan));
+    assert_eq!(
+        (&noting.asks[0].trace, &noting.asks[1].plan),
+        (&Trace::Nothing, &noting.asks[0].plan)
+    );
     let tried: Vec<(Spot, ThreadIndex)> = noting.asks[2..]
         .iter()
         .map_while(|ask| match ask.plan.moves[..] {
@@ -176,26 +239,45 @@ fn preemptions_are_tried_backward() {
         .collect();
     let (one, two, three) = (ThreadIndex(1), ThreadIndex(2), ThreadIndex(3));
     // After each release and before each acquisition of the first thread, from the last; the second thread's events come first.
-    let at = |nth| Spot { thread: one, calls: 0, nth };
-    let expected = [6, 5, 4, 3].into_iter().flat_map(|nth| [(at(nth), two), (at(nth), three)]);
+    let at = |nth| Spot {
+        thread: one,
+        calls: 0,
+        nth,
+    };
+    let expected = [6, 5, 4, 3]
+        .into_iter()
+        .flat_map(|nth| [(at(nth), two), (at(nth), three)]);
     let expected: Vec<_> = expected.chain([(at(2), two)]).collect();
     assert_eq!(tried[..expected.len()], expected);
     // Nothing before the point of the preemption can differ: that many events are met whatever is asked.
-    assert!(noting.asks[2..].iter().all(|ask| ask.checkpoint.event <= recording.log.len()));
+    assert!(
+        noting.asks[2..]
+            .iter()
+            .all(|ask| ask.checkpoint.event <= recording.log.len())
+    );
 }
 
 #[test]
 fn checkpoints_are_true() {
     let (program, recording) = server(4);
-    let mut noting = Noting { inner: Executor::new(&program, &recording), asks: Vec::new() };
-    let tuning = Tuning { minimising: Minimising::Off, ..Tuning::default() };
+    let mut noting = Noting {
+        inner: Executor::new(&program, &recording),
+        asks: Vec::new(),
+    };
+    let tuning = Tuning {
+        minimising: Minimising::Off,
+        ..Tuning::default()
+    };
     Search::new(recording.log.clone(), tuning).run(&mut noting, 1, |_| Go::On);
     // Of asks that are said to be the same up to an event, the threads' switch points up to it are the same.
     let whole = schedule_search::Window::whole(&recording.log);
     let mut first: Option<(u64, Attempt)> = None;
     let mut compared = 0;
     for ask in noting.asks {
-        let traced = Ask { trace: Trace::Points(whole.clone()), ..ask.clone() };
+        let traced = Ask {
+            trace: Trace::Points(whole.clone()),
+            ..ask.clone()
+        };
         let attempt = noting.inner.attempt(&traced);
         match &first {
             Some((admission, base)) if *admission == ask.checkpoint.admission => {
@@ -220,7 +302,10 @@ impl Replays for Unsteady<'_> {
         let mut attempt = self.0.attempt(ask);
         if self.0.attempts == 2 {
             attempt.met -= 1;
-            attempt.ending = Ending::Deadlock { thread: ThreadIndex(0), label: schedule_search::Label(1) };
+            attempt.ending = Ending::Deadlock {
+                thread: ThreadIndex(0),
+                label: schedule_search::Label(1),
+            };
         }
         attempt
     }
@@ -231,5 +316,8 @@ fn executors_that_change_their_mind_are_noticed() {
     let (program, recording) = server(1);
     let mut unsteady = Unsteady(Executor::new(&program, &recording));
     let outcome = Search::new(recording.log.clone(), Tuning::default()).run(&mut unsteady, 1, |_| Go::On);
-    assert!(matches!(outcome, Outcome::Unsteady { expected, met } if met + 1 == expected), "{outcome:?}");
+    assert!(
+        matches!(outcome, Outcome::Unsteady { expected, met } if met + 1 == expected),
+        "{outcome:?}"
+    );
 }

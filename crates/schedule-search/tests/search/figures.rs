@@ -25,7 +25,11 @@ use schedule_search::Window;
 
 /// The ending of a replay that follows the log alone.
 fn default_ending(program: &Program, recording: &Recording) -> Ending {
-    let ask = Ask { plan: Plan::default(), trace: Trace::Nothing, checkpoint: Default::default() };
+    let ask = Ask {
+        plan: Plan::default(),
+        trace: Trace::Nothing,
+        checkpoint: Default::default(),
+    };
     Executor::new(program, recording).attempt(&ask).ending
 }
 
@@ -36,7 +40,11 @@ fn find(program: &Program, recording: &Recording, tuning: Tuning) -> (Plan, Stat
     let Outcome::Found(plan) = outcome else {
         panic!("{outcome:?} {:?}\n{}", search.statistics(), show(&recording.entries));
     };
-    let ask = Ask { plan: plan.clone(), trace: Trace::Nothing, checkpoint: Default::default() };
+    let ask = Ask {
+        plan: plan.clone(),
+        trace: Trace::Nothing,
+        checkpoint: Default::default(),
+    };
     assert_eq!(Executor::new(program, recording).attempt(&ask).ending, Ending::Complete);
     (plan, *search.statistics(), search)
 }
@@ -95,22 +103,41 @@ fn figure_1() -> (Program, Recording) {
 fn figure_1_takes_one_coarse_and_one_fine_step() {
     let (program, recording) = figure_1();
     let last = recording.entries.last().expect("events");
-    assert_eq!((last.thread, last.kind, last.label), (ThreadIndex(2), EventKind::Failure, 16), "{}", show(&recording.entries));
+    assert_eq!(
+        (last.thread, last.kind, last.label),
+        (ThreadIndex(2), EventKind::Failure, 16),
+        "{}",
+        show(&recording.entries)
+    );
     let (one, two) = (ThreadIndex(1), Label(7));
-    let first = Ending::Mismatch { thread: one, expected: two, found: Label(10) };
+    let first = Ending::Mismatch {
+        thread: one,
+        expected: two,
+        found: Label(10),
+    };
     assert_eq!(default_ending(&program, &recording), first);
     let (plan, statistics, search) = find(&program, &recording, Tuning::default());
-    assert_eq!((statistics.coarse, statistics.fine, statistics.access_traces), (1, 1, 1), "{statistics:?}");
+    assert_eq!(
+        (statistics.coarse, statistics.fine, statistics.access_traces),
+        (1, 1, 1),
+        "{statistics:?}"
+    );
     assert_eq!(statistics.failures, 2);
     let [Move::Preempt { at, to }, Move::Reverse { hold, until }] = plan.moves[..] else {
         panic!("{plan:?}");
     };
     // After the first thread's release, the second one's increment; before the first one's store, the second one's test.
     assert_eq!((at.thread, at.nth, to), (ThreadIndex(1), 2, ThreadIndex(2)));
-    assert_eq!((hold.block.thread, until.block.thread), (ThreadIndex(1), ThreadIndex(2)));
+    assert_eq!(
+        (hold.block.thread, until.block.thread),
+        (ThreadIndex(1), ThreadIndex(2))
+    );
     // The paper's ⟨10, 1, 3⟩, and one for the reversal.
     let learned = search.learned();
-    assert_eq!(learned[0], "found 10 where 7 was expected: at 10, 1 synchronisation back, go on at 3");
+    assert_eq!(
+        learned[0],
+        "found 10 where 7 was expected: at 10, 1 synchronisation back, go on at 3"
+    );
     assert_eq!(learned.len(), 2, "{learned:?}");
 }
 
@@ -119,8 +146,15 @@ fn pres_like_search_looks_at_more_races_of_figure_1() {
     let (program, recording) = figure_1();
     let (_, two_layers, _) = find(&program, &recording, Tuning::default());
     let (plan, pres, _) = find(&program, &recording, Tuning::pres_like());
-    assert!(plan.moves.iter().all(|made| matches!(made, Move::Reverse { .. })), "{plan:?}");
-    assert_eq!((pres.coarse, pres.cache_hits, pres.access_traces), (0, 0, 2), "{pres:?}");
+    assert!(
+        plan.moves.iter().all(|made| matches!(made, Move::Reverse { .. })),
+        "{plan:?}"
+    );
+    assert_eq!(
+        (pres.coarse, pres.cache_hits, pres.access_traces),
+        (0, 0, 2),
+        "{pres:?}"
+    );
     assert!(pres.window_races > two_layers.window_races, "{pres:?}\n{two_layers:?}");
 }
 
@@ -130,7 +164,11 @@ fn check_cause(text: &str, order: &[(usize, u64)], fails: impl Fn(&Ending) -> bo
     let recording = record_in_order(&program, order);
     let ending = default_ending(&program, &recording);
     assert!(fails(&ending), "{ending:?}\n{}", show(&recording.entries));
-    let only = Tuning { layers: vec![Layer::Synchronisations], bound_max: 1, ..Tuning::default() };
+    let only = Tuning {
+        layers: vec![Layer::Synchronisations],
+        bound_max: 1,
+        ..Tuning::default()
+    };
     let (plan, statistics, _) = find(&program, &recording, only);
     assert_eq!(plan.moves.len(), 1, "{plan:?} {statistics:?}");
 }
@@ -154,7 +192,16 @@ fn cause_a_control_flow() {
         n := n + 1
         release L
         write 3";
-    let found = |ending: &Ending| matches!(ending, Ending::Mismatch { expected: Label(10), found: Label(12), .. });
+    let found = |ending: &Ending| {
+        matches!(
+            ending,
+            Ending::Mismatch {
+                expected: Label(10),
+                found: Label(12),
+                ..
+            }
+        )
+    };
     check_cause(text, &[(0, 0), (1, 9), (2, 17), (1, 0)], found);
 }
 
@@ -199,7 +246,15 @@ fn cause_c_a_wait_that_was_none() {
         acquire L
         signal C
         release L";
-    let at_wait = |ending: &Ending| matches!(ending, Ending::Deadlock { thread: ThreadIndex(1), label: Label(8) });
+    let at_wait = |ending: &Ending| {
+        matches!(
+            ending,
+            Ending::Deadlock {
+                thread: ThreadIndex(1),
+                label: Label(8)
+            }
+        )
+    };
     check_cause(text, &[(0, 0), (2, 16), (1, 0), (2, 0)], at_wait);
 }
 
@@ -224,7 +279,15 @@ fn cause_d_a_lock_of_the_program() {
         s := 1
         write 2
         s := 0";
-    let spinning = |ending: &Ending| matches!(ending, Ending::Deadlock { thread: ThreadIndex(2), .. });
+    let spinning = |ending: &Ending| {
+        matches!(
+            ending,
+            Ending::Deadlock {
+                thread: ThreadIndex(2),
+                ..
+            }
+        )
+    };
     check_cause(text, &[(0, 0), (1, 9), (2, 0), (1, 0)], spinning);
 }
 
@@ -246,7 +309,15 @@ fn cause_e_order_of_synchronisations() {
         acquire L
         write 2
         release L";
-    let at_wait = |ending: &Ending| matches!(ending, Ending::Deadlock { thread: ThreadIndex(1), label: Label(7) });
+    let at_wait = |ending: &Ending| {
+        matches!(
+            ending,
+            Ending::Deadlock {
+                thread: ThreadIndex(1),
+                label: Label(7)
+            }
+        )
+    };
     check_cause(text, &[(0, 0), (1, 0), (2, 12), (1, 0), (3, 0), (2, 0)], at_wait);
 }
 
@@ -283,7 +354,12 @@ fn window_of_figure_9() {
 
 #[test]
 fn a_thread_without_events_begins_where_it_was_spawned() {
-    let event = |thread, index, kind| LoggedEvent { thread: ThreadIndex(thread), index, label: Label(1), kind };
+    let event = |thread, index, kind| LoggedEvent {
+        thread: ThreadIndex(thread),
+        index,
+        label: Label(1),
+        kind,
+    };
     let spawn = EventKind::Spawn { child: ThreadIndex(1) };
     let log = EventLog::new(vec![
         event(0, 0, EventKind::Call),

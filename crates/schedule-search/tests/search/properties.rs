@@ -26,13 +26,19 @@ use simulated_machine::Random;
 
 /// Seeds of a test; more with `PROPTEST_CASES`, as in the other crates.
 fn seeds(usual: u64) -> impl Iterator<Item = u64> {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let asked = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok());
     0..asked.unwrap_or(usual)
 }
 
 /// As far as programs of this size need it.
 pub fn unbounded() -> Tuning {
-    Tuning { bound_max: 8, windows_max: u64::MAX, ..Tuning::default() }
+    Tuning {
+        bound_max: 8,
+        windows_max: u64::MAX,
+        ..Tuning::default()
+    }
 }
 
 /// A program and a run of it, if the seed makes one that ends.
@@ -47,7 +53,11 @@ pub fn sample(seed: u64) -> Option<(String, Program, Recording)> {
 pub fn search(program: &Program, recording: &Recording, tuning: Tuning, attempts_max: u64) -> (Outcome, Statistics) {
     let mut search = Search::new(recording.log.clone(), tuning);
     let outcome = search.run(&mut Executor::new(program, recording), 1, |progress| {
-        if progress.statistics.attempts < attempts_max { Go::On } else { Go::Stop }
+        if progress.statistics.attempts < attempts_max {
+            Go::On
+        } else {
+            Go::Stop
+        }
     });
     if let Outcome::Found(plan) = &outcome {
         assert_eq!(replay(program, recording, plan), Ending::Complete);
@@ -56,7 +66,11 @@ pub fn search(program: &Program, recording: &Recording, tuning: Tuning, attempts
 }
 
 fn replay(program: &Program, recording: &Recording, plan: &Plan) -> Ending {
-    let ask = Ask { plan: plan.clone(), trace: Trace::Nothing, checkpoint: Default::default() };
+    let ask = Ask {
+        plan: plan.clone(),
+        trace: Trace::Nothing,
+        checkpoint: Default::default(),
+    };
     Executor::new(program, recording).attempt(&ask).ending
 }
 
@@ -64,14 +78,20 @@ fn replay(program: &Program, recording: &Recording, plan: &Plan) -> Ending {
 fn what_was_recorded_is_found() {
     let (mut runs, mut failing, mut attempts, mut most) = (0, 0, 0, 0);
     for seed in seeds(600) {
-        let Some((text, program, recording)) = sample(seed) else { continue };
+        let Some((text, program, recording)) = sample(seed) else {
+            continue;
+        };
         let (outcome, statistics) = search(&program, &recording, unbounded(), 100_000);
         runs += 1;
         failing += u64::from(statistics.failures > 0);
         attempts += statistics.attempts;
         most = most.max(statistics.attempts);
         let is_found = matches!(outcome, Outcome::Found(_));
-        assert!(is_found, "seed {seed}: {outcome:?} after {statistics:?}\n{text}{}", show(&recording.entries));
+        assert!(
+            is_found,
+            "seed {seed}: {outcome:?} after {statistics:?}\n{text}{}",
+            show(&recording.entries)
+        );
     }
     println!("{runs} runs, {failing} that do not replay by themselves, {attempts} attempts, at most {most}");
     assert!(4 * failing > runs, "too few runs need a search");
@@ -102,14 +122,25 @@ fn change(recording: &Recording, seed: u64) -> Recording {
 fn found_exactly_if_some_interleaving_meets_the_log() {
     let (mut possible, mut impossible) = (0, 0);
     for seed in seeds(400) {
-        let Some((text, program, recording)) = sample(seed) else { continue };
-        assert_ne!(can_be_met(&program, &recording.entries, 20_000), Verdict::No, "seed {seed}: it was recorded");
+        let Some((text, program, recording)) = sample(seed) else {
+            continue;
+        };
+        assert_ne!(
+            can_be_met(&program, &recording.entries, 20_000),
+            Verdict::No,
+            "seed {seed}: it was recorded"
+        );
         let changed = change(&recording, seed);
         let verdict = can_be_met(&program, &changed.entries, 20_000);
         // To try everything in vain would take long: then it is enough that nothing is found for a while.
         let attempts_max = if verdict == Verdict::Yes { 100_000 } else { 300 };
         let (outcome, statistics) = search(&program, &changed, unbounded(), attempts_max);
-        let shown = || format!("seed {seed}: {outcome:?} after {statistics:?}\n{text}{}", show(&changed.entries));
+        let shown = || {
+            format!(
+                "seed {seed}: {outcome:?} after {statistics:?}\n{text}{}",
+                show(&changed.entries)
+            )
+        };
         match verdict {
             Verdict::Yes => assert!(matches!(outcome, Outcome::Found(_)), "{}", shown()),
             Verdict::No => assert!(!matches!(outcome, Outcome::Found(_)), "{}", shown()),
@@ -126,14 +157,20 @@ fn found_exactly_if_some_interleaving_meets_the_log() {
 fn every_move_that_is_left_is_needed() {
     let mut moves = 0;
     for seed in seeds(300) {
-        let Some((_, program, recording)) = sample(seed) else { continue };
+        let Some((_, program, recording)) = sample(seed) else {
+            continue;
+        };
         let (outcome, statistics) = search(&program, &recording, unbounded(), 100_000);
         let Outcome::Found(plan) = outcome else { continue };
         assert_eq!(statistics.moves_needed, plan.moves.len() as u64);
         for left_out in 0..plan.moves.len() {
             let mut fewer = plan.clone();
             fewer.moves.remove(left_out);
-            assert_ne!(replay(&program, &recording, &fewer), Ending::Complete, "seed {seed}, move {left_out}");
+            assert_ne!(
+                replay(&program, &recording, &fewer),
+                Ending::Complete,
+                "seed {seed}, move {left_out}"
+            );
             moves += 1;
         }
     }
@@ -144,7 +181,11 @@ fn every_move_that_is_left_is_needed() {
 fn batches_change_nothing() {
     let mut largest = 0;
     let mut cases: Vec<_> = vec![server(5), needs_two(2)];
-    cases.extend(seeds(150).filter_map(sample).map(|(_, program, recording)| (program, recording)));
+    cases.extend(
+        seeds(150)
+            .filter_map(sample)
+            .map(|(_, program, recording)| (program, recording)),
+    );
     for (program, recording) in cases {
         let run = |batch| {
             let mut search = Search::new(recording.log.clone(), unbounded());
@@ -152,7 +193,14 @@ fn batches_change_nothing() {
             let outcome = search.run(&mut executor, batch, |_| Go::On);
             let statistics = *search.statistics();
             assert_eq!(executor.attempts, statistics.attempts + statistics.unused);
-            (outcome, Statistics { unused: 0, ..statistics }, executor.batch_largest)
+            (
+                outcome,
+                Statistics {
+                    unused: 0,
+                    ..statistics
+                },
+                executor.batch_largest,
+            )
         };
         let one = run(1);
         for batch in [2, 3, 16] {
@@ -168,10 +216,24 @@ fn batches_change_nothing() {
 fn reduction_changes_nothing_but_the_cost() {
     let (mut with, mut without) = (0, 0);
     for seed in seeds(300) {
-        let Some((_, program, recording)) = sample(seed) else { continue };
+        let Some((_, program, recording)) = sample(seed) else {
+            continue;
+        };
         let reduced = search(&program, &recording, unbounded(), 100_000);
-        let full = search(&program, &recording, Tuning { reduction: Reduction::Off, ..unbounded() }, 100_000);
-        assert_eq!(matches!(reduced.0, Outcome::Found(_)), matches!(full.0, Outcome::Found(_)), "seed {seed}");
+        let full = search(
+            &program,
+            &recording,
+            Tuning {
+                reduction: Reduction::Off,
+                ..unbounded()
+            },
+            100_000,
+        );
+        assert_eq!(
+            matches!(reduced.0, Outcome::Found(_)),
+            matches!(full.0, Outcome::Found(_)),
+            "seed {seed}"
+        );
         with += reduced.1.attempts;
         without += full.1.attempts;
     }

@@ -30,13 +30,21 @@ fn run_saved(mut search: Search, log: &EventLog, executor: &mut Executor) -> Sea
 #[test]
 fn a_search_goes_on_wherever_it_was_stopped() {
     let mut cases: Vec<_> = vec![server(4), needs_two(2)];
-    cases.extend((0..150).filter_map(sample).map(|(_, program, recording)| (program, recording)));
+    cases.extend(
+        (0..150)
+            .filter_map(sample)
+            .map(|(_, program, recording)| (program, recording)),
+    );
     let mut stops = 0;
     for (program, recording) in cases {
         let mut executor = Executor::new(&program, &recording);
         let mut whole = Search::new(recording.log.clone(), unbounded());
         whole.run(&mut executor, 1, |_| Go::On);
-        let in_parts = run_saved(Search::new(recording.log.clone(), unbounded()), &recording.log, &mut executor);
+        let in_parts = run_saved(
+            Search::new(recording.log.clone(), unbounded()),
+            &recording.log,
+            &mut executor,
+        );
         assert_eq!(in_parts, whole);
         stops += whole.statistics().attempts;
     }
@@ -46,9 +54,21 @@ fn a_search_goes_on_wherever_it_was_stopped() {
 /// A search in the middle of its work, saved.
 fn saved() -> (EventLog, Vec<u8>) {
     let (program, recording) = server(3);
-    let mut search = Search::new(recording.log.clone(), Tuning { windows_first: 1, ..Tuning::default() });
+    let mut search = Search::new(
+        recording.log.clone(),
+        Tuning {
+            windows_first: 1,
+            ..Tuning::default()
+        },
+    );
     let mut executor = Executor::new(&program, &recording);
-    search.run(&mut executor, 1, |progress| if progress.statistics.attempts < 12 { Go::On } else { Go::Stop });
+    search.run(&mut executor, 1, |progress| {
+        if progress.statistics.attempts < 12 {
+            Go::On
+        } else {
+            Go::Stop
+        }
+    });
     (recording.log, search.save())
 }
 
@@ -59,12 +79,18 @@ fn other_bytes_are_refused() {
     assert_eq!(Search::restore(&[], log.clone()), Err(Unusable::Magic));
     let mut newer = bytes.clone();
     newer[8] = 99;
-    assert_eq!(Search::restore(&newer, log.clone()), Err(Unusable::Version { found: 99 }));
+    assert_eq!(
+        Search::restore(&newer, log.clone()),
+        Err(Unusable::Version { found: 99 })
+    );
     let other = server(2).1.log;
     assert_eq!(Search::restore(&bytes, other), Err(Unusable::OtherLog));
     for cut in 8..bytes.len() {
         let result = Search::restore(&bytes[..cut], log.clone());
-        assert!(matches!(result, Err(Unusable::Damaged { .. })), "cut at {cut}: {result:?}");
+        assert!(
+            matches!(result, Err(Unusable::Damaged { .. })),
+            "cut at {cut}: {result:?}"
+        );
     }
     let longer = [bytes.as_slice(), &[0]].concat();
     assert!(matches!(Search::restore(&longer, log), Err(Unusable::Damaged { .. })));
@@ -75,8 +101,18 @@ struct Failing;
 
 impl Replays for Failing {
     fn attempt(&mut self, _: &schedule_search::Ask) -> Attempt {
-        let ending = Ending::Deadlock { thread: run_model::ThreadIndex(1), label: Label(9) };
-        Attempt { ending, met: 3, points: Vec::new(), accesses: Vec::new(), followed: Vec::new(), stands: Vec::new() }
+        let ending = Ending::Deadlock {
+            thread: run_model::ThreadIndex(1),
+            label: Label(9),
+        };
+        Attempt {
+            ending,
+            met: 3,
+            points: Vec::new(),
+            accesses: Vec::new(),
+            followed: Vec::new(),
+            stands: Vec::new(),
+        }
     }
 }
 
@@ -88,7 +124,9 @@ fn damaged_bytes_are_refused_or_mean_something() {
         for value in [0, 1, 0x7f, 0x80, 0xff, bytes[place] ^ 1, bytes[place].wrapping_add(1)] {
             let mut damaged = bytes.clone();
             damaged[place] = value;
-            let Ok(mut search) = Search::restore(&damaged, log.clone()) else { continue };
+            let Ok(mut search) = Search::restore(&damaged, log.clone()) else {
+                continue;
+            };
             assert_eq!(search.save(), damaged, "byte {place} is {value}");
             accepted += 1;
             let mut left = 5;

@@ -56,7 +56,12 @@ impl Machine {
 
     fn spawn(&mut self, program: &Program, method: usize) {
         let locals = vec![0; program.methods[method].locals];
-        self.threads.push(Thread { method, at: 0, locals, state: State::Running });
+        self.threads.push(Thread {
+            method,
+            at: 0,
+            locals,
+            state: State::Running,
+        });
     }
 
     pub fn op(&self, program: &Program, thread: usize) -> (u64, Op) {
@@ -93,12 +98,22 @@ impl Machine {
         let (kind, value) = match op {
             Op::Read { .. } => (EventKind::Call, 0),
             Op::Write { value } => (EventKind::Call, self.value(thread, value)),
-            Op::Spawn { .. } => (EventKind::Spawn { child: ThreadIndex(self.threads.len() as u32) }, 0),
+            Op::Spawn { .. } => (
+                EventKind::Spawn {
+                    child: ThreadIndex(self.threads.len() as u32),
+                },
+                0,
+            ),
             Op::Assert { value } if self.value(thread, value) == 0 => (EventKind::Failure, 0),
             Op::End => (EventKind::End, 0),
             _ => return None,
         };
-        Some(Entry { thread: ThreadIndex(thread as u32), label, kind, value })
+        Some(Entry {
+            thread: ThreadIndex(thread as u32),
+            label,
+            kind,
+            value,
+        })
     }
 
     /// The shared variable that the thread would access now, and whether it would write.
@@ -117,7 +132,12 @@ impl Machine {
         match op {
             Op::Load { into, from } => self.threads[thread].locals[into] = self.shared[from],
             Op::Store { into, value } => self.shared[into] = self.value(thread, value),
-            Op::Compute { into, left, operator, right } => {
+            Op::Compute {
+                into,
+                left,
+                operator,
+                right,
+            } => {
                 let (left, right) = (self.value(thread, left), self.value(thread, right));
                 self.threads[thread].locals[into] = operator.apply(left, right);
             }

@@ -25,20 +25,55 @@ pub enum Operand {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    Load { into: usize, from: usize },
-    Store { into: usize, value: Operand },
-    Compute { into: usize, left: Operand, operator: Operator, right: Operand },
-    Read { into: usize },
-    Write { value: Operand },
-    Spawn { method: usize },
-    Acquire { lock: usize },
-    Release { lock: usize },
-    Wait { condition: usize, lock: usize },
-    Signal { condition: usize },
-    Broadcast { condition: usize },
-    Jump { to: usize },
-    JumpUnless { value: Operand, to: usize },
-    Assert { value: Operand },
+    Load {
+        into: usize,
+        from: usize,
+    },
+    Store {
+        into: usize,
+        value: Operand,
+    },
+    Compute {
+        into: usize,
+        left: Operand,
+        operator: Operator,
+        right: Operand,
+    },
+    Read {
+        into: usize,
+    },
+    Write {
+        value: Operand,
+    },
+    Spawn {
+        method: usize,
+    },
+    Acquire {
+        lock: usize,
+    },
+    Release {
+        lock: usize,
+    },
+    Wait {
+        condition: usize,
+        lock: usize,
+    },
+    Signal {
+        condition: usize,
+    },
+    Broadcast {
+        condition: usize,
+    },
+    Jump {
+        to: usize,
+    },
+    JumpUnless {
+        value: Operand,
+        to: usize,
+    },
+    Assert {
+        value: Operand,
+    },
     End,
 }
 
@@ -191,7 +226,9 @@ impl Compiler {
     }
 
     fn assignment(&mut self, text: &str) {
-        let (name, rest) = text.split_once(":=").unwrap_or_else(|| panic!("line {}: {text}", self.line));
+        let (name, rest) = text
+            .split_once(":=")
+            .unwrap_or_else(|| panic!("line {}: {text}", self.line));
         let name = name.trim();
         match self.shared.get(name).copied() {
             Some(into) => {
@@ -202,7 +239,12 @@ impl Compiler {
                 let value = self.expression(rest);
                 let into = self.locals.get(name);
                 let zero = Operand::Constant(0);
-                self.emit(Op::Compute { into, left: value, operator: Operator::Plus, right: zero });
+                self.emit(Op::Compute {
+                    into,
+                    left: value,
+                    operator: Operator::Plus,
+                    right: zero,
+                });
             }
         }
     }
@@ -224,7 +266,12 @@ impl Compiler {
                     other => panic!("line {}: operator {other}", self.line),
                 };
                 let into = self.temporary();
-                self.emit(Op::Compute { into, left, operator, right });
+                self.emit(Op::Compute {
+                    into,
+                    left,
+                    operator,
+                    right,
+                });
                 Operand::Local(into)
             }
             _ => panic!("line {}: {text}", self.line),

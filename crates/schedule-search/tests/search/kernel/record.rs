@@ -31,7 +31,10 @@ impl Recording {
             });
             made[thread] += 1;
         }
-        Recording { entries, log: EventLog::new(events).expect("numbered in order") }
+        Recording {
+            entries,
+            log: EventLog::new(events).expect("numbered in order"),
+        }
     }
 }
 
@@ -82,7 +85,9 @@ fn run(program: &Program, inputs: u64, mut choose: impl FnMut(&[usize]) -> Optio
     let mut entries = Vec::new();
     let mut reads = 0;
     for _ in 0..STEPS_MAX {
-        let runnable: Vec<usize> = (0..machine.threads.len()).filter(|t| machine.can_step(program, *t)).collect();
+        let runnable: Vec<usize> = (0..machine.threads.len())
+            .filter(|t| machine.can_step(program, *t))
+            .collect();
         if runnable.is_empty() {
             return machine.has_ended().then(|| Recording::new(entries));
         }
@@ -123,7 +128,10 @@ fn make_step(
 pub fn show(entries: &[Entry]) -> String {
     let line = |(position, entry): (usize, &Entry)| {
         let ThreadIndex(thread) = entry.thread;
-        format!("  {position}: T{thread} line {} {:?} {}\n", entry.label, entry.kind, entry.value)
+        format!(
+            "  {position}: T{thread} line {} {:?} {}\n",
+            entry.label, entry.kind, entry.value
+        )
     };
     entries.iter().enumerate().map(line).collect()
 }

@@ -39,7 +39,12 @@ pub struct Executor<'a> {
 
 impl<'a> Executor<'a> {
     pub fn new(program: &'a Program, recording: &'a Recording) -> Executor<'a> {
-        Executor { program, recording, attempts: 0, batch_largest: 0 }
+        Executor {
+            program,
+            recording,
+            attempts: 0,
+            batch_largest: 0,
+        }
     }
 }
 
@@ -171,7 +176,11 @@ impl<'a> Replay<'a> {
                     self.meet(thread, event.kind);
                 } else {
                     let expected = Label(logged.label);
-                    return Ending::Mismatch { thread: event.thread, expected, found: Label(event.label) };
+                    return Ending::Mismatch {
+                        thread: event.thread,
+                        expected,
+                        found: Label(event.label),
+                    };
                 }
             } else if !self.machine.can_step(self.program, thread) {
                 current = self.by_log();
@@ -184,7 +193,10 @@ impl<'a> Replay<'a> {
 
     fn deadlock(&self) -> Ending {
         let thread = self.recording.entries[self.next].thread;
-        Ending::Deadlock { thread, label: self.label(thread.0 as usize) }
+        Ending::Deadlock {
+            thread,
+            label: self.label(thread.0 as usize),
+        }
     }
 
     fn label(&self, thread: usize) -> Label {
@@ -209,7 +221,9 @@ impl<'a> Replay<'a> {
     }
 
     fn is_runnable(&self, thread: usize) -> bool {
-        let Some(runner) = self.runners.get(thread) else { return false };
+        let Some(runner) = self.runners.get(thread) else {
+            return false;
+        };
         if runner.is_held || runner.is_spinning || !self.machine.can_step(self.program, thread) {
             return false;
         }
@@ -221,7 +235,10 @@ impl<'a> Replay<'a> {
     /// Who goes on if only the log is asked.
     fn by_log(&self) -> Option<usize> {
         let order = self.recording.log.threads_from(self.next);
-        order.into_iter().map(|thread| thread.0 as usize).find(|thread| self.is_runnable(*thread))
+        order
+            .into_iter()
+            .map(|thread| thread.0 as usize)
+            .find(|thread| self.is_runnable(*thread))
     }
 
     /// Passes a switch point; who goes on?
@@ -229,7 +246,11 @@ impl<'a> Replay<'a> {
         self.begin_block(thread);
         self.runners[thread].steps = 0;
         let spot = self.block(thread);
-        let planned = self.preemptions.get(&spot).map(|to| to.0 as usize).filter(|to| self.is_runnable(*to));
+        let planned = self
+            .preemptions
+            .get(&spot)
+            .map(|to| to.0 as usize)
+            .filter(|to| self.is_runnable(*to));
         let stays = Some(thread).filter(|thread| self.runners[*thread].is_owed && self.is_runnable(*thread));
         self.runners[thread].is_owed = false;
         if let Some(to) = planned {
@@ -253,7 +274,11 @@ impl<'a> Replay<'a> {
 
     fn block(&self, thread: usize) -> Spot {
         let runner = &self.runners[thread];
-        Spot { thread: ThreadIndex(thread as u32), calls: runner.calls, nth: runner.points }
+        Spot {
+            thread: ThreadIndex(thread as u32),
+            calls: runner.calls,
+            nth: runner.points,
+        }
     }
 
     fn meet(&mut self, thread: usize, kind: EventKind) {
@@ -265,7 +290,10 @@ impl<'a> Replay<'a> {
         self.machine.step(self.program, thread, value);
         self.runners.resize(self.machine.threads.len(), Runner::default());
         let calls = self.runners[thread].calls + 1;
-        self.runners[thread] = Runner { calls, ..Runner::default() };
+        self.runners[thread] = Runner {
+            calls,
+            ..Runner::default()
+        };
         self.wake_spinning();
     }
 
@@ -283,7 +311,9 @@ impl<'a> Replay<'a> {
         if let Some((variable, is_write)) = access {
             let id = self.id(thread, variable);
             if let Some(other) = self.hold(thread, &id) {
-                return Some(other).filter(|other| self.is_runnable(*other)).or_else(|| self.by_log());
+                return Some(other)
+                    .filter(|other| self.is_runnable(*other))
+                    .or_else(|| self.by_log());
             }
             self.note(thread, id, is_write, false);
             back = self.release(&id);
@@ -306,7 +336,11 @@ impl<'a> Replay<'a> {
                 return self.pass(thread, PointKind::Synchronisation, 1 + lock as u64);
             }
             Op::Store { .. } => {
-                let others = self.runners.iter_mut().enumerate().filter(|(other, _)| *other != thread);
+                let others = self
+                    .runners
+                    .iter_mut()
+                    .enumerate()
+                    .filter(|(other, _)| *other != thread);
                 others.for_each(|(_, runner)| runner.is_spinning = false);
             }
             _ => {}
@@ -322,8 +356,16 @@ impl<'a> Replay<'a> {
     }
 
     fn id(&self, thread: usize, variable: usize) -> AccessId {
-        let nth = self.runners[thread].counts.get(&(variable as u64)).copied().unwrap_or(0);
-        AccessId { block: self.block(thread), address: variable as u64, nth }
+        let nth = self.runners[thread]
+            .counts
+            .get(&(variable as u64))
+            .copied()
+            .unwrap_or(0);
+        AccessId {
+            block: self.block(thread),
+            address: variable as u64,
+            nth,
+        }
     }
 
     fn note(&mut self, thread: usize, id: AccessId, is_write: bool, is_beyond: bool) {
