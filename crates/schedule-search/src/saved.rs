@@ -242,6 +242,16 @@ impl<T: Stored> Stored for Option<T> {
     }
 }
 
+impl<T: Stored> Stored for Box<T> {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.as_ref().write(out);
+    }
+
+    fn read(from: &mut Reader) -> Result<Box<T>, Unusable> {
+        Ok(Box::new(T::read(from)?))
+    }
+}
+
 impl<T: Stored> Stored for Vec<T> {
     fn write(&self, out: &mut Vec<u8>) {
         self.len().write(out);

@@ -41,7 +41,7 @@ pub struct Search {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Opening,
-    Failed(Failure),
+    Failed(Box<Failure>),
     Minimising(Minimisation),
     Over(Outcome),
 }
@@ -199,7 +199,7 @@ impl Search {
                 self.admit(Plan::default(), attempt, None);
                 true
             }
-            Phase::Failed(failure) => self.take_for(failure, attempt),
+            Phase::Failed(failure) => self.take_for(*failure, attempt),
             Phase::Minimising(mut minimisation) => {
                 self.statistics.minimising += 1;
                 let is_needed = attempt.ending != Ending::Complete;
@@ -247,7 +247,7 @@ impl Search {
     fn working_at(&self, failure: Failure) -> Phase {
         match failure.task(&self.circumstances()) {
             Task::Nothing => Phase::Over(Outcome::Exhausted { met: self.met }),
-            _ => Phase::Failed(failure),
+            _ => Phase::Failed(Box::new(failure)),
         }
     }
 

@@ -14,6 +14,7 @@ use schedule_search::Replays;
 use schedule_search::Search;
 use schedule_search::Tuning;
 use schedule_search::Unusable;
+use simulated_machine::Random;
 
 /// Goes on with what was saved after every attempt, instead of what it was saved from.
 fn run_saved(mut search: Search, log: &EventLog, executor: &mut Executor) -> Search {
@@ -137,4 +138,46 @@ fn damaged_bytes_are_refused_or_mean_something() {
         }
     }
     assert!(accepted > 100, "{accepted}");
+}
+
+#[test]
+fn damage_at_any_stage_is_refused_or_means_something() {
+    let mut random = Random::new(7);
+    let mut accepted = 0;
+    for (program, recording) in [server(2), needs_two(1)] {
+        let mut executor = Executor::new(&program, &recording);
+        let mut search = Search::new(
+            recording.log.clone(),
+            Tuning {
+                bound_first: 2,
+                ..Tuning::default()
+            },
+        );
+        while search.outcome().is_none() {
+            search.run(&mut executor, 1, |_| Go::Stop);
+            let bytes = search.save();
+            for _ in 0..100 {
+                let mut damaged = bytes.clone();
+                for _ in 0..1 + random.below(3) {
+                    let place = 8 + random.below(bytes.len() as u64 - 8) as usize;
+                    damaged[place] = match random.below(3) {
+                        0 => random.below(256) as u8,
+                        1 => damaged[place] ^ (1 << random.below(8)),
+                        _ => random.below(4) as u8,
+                    };
+                }
+                let Ok(mut other) = Search::restore(&damaged, recording.log.clone()) else {
+                    continue;
+                };
+                assert_eq!(other.save(), damaged);
+                accepted += 1;
+                let mut left = 6;
+                other.run(&mut executor, 3, |_| {
+                    left -= 1;
+                    if left == 0 { Go::Stop } else { Go::On }
+                });
+            }
+        }
+    }
+    assert!(accepted > 500, "{accepted}");
 }
