@@ -227,7 +227,8 @@ impl Node {
     /// Adds a choice; if admitted moves come later than it, also the choice without them.
     fn add(&self, choice: Choice, is_root: bool, window: &Window, list: &mut Vec<Choice>) {
         list.push(choice);
-        if is_root && !self.split(choice.passed, window).1.is_empty() {
+        let after = self.split(choice.passed, window).1;
+        if is_root && after.iter().any(|other| !is_same_place(other, &choice.made)) {
             list.push(Choice {
                 tail: Tail::Drop,
                 ..choice

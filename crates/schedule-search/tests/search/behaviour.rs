@@ -6,6 +6,7 @@ use crate::kernel::examples::needs_preceding_window;
 use crate::kernel::examples::needs_two;
 use crate::kernel::examples::server;
 use crate::kernel::record::show;
+use crate::properties::ATTEMPTS_MAX;
 use crate::properties::search;
 use run_model::ThreadIndex;
 use schedule_search::Ask;
@@ -33,7 +34,7 @@ fn coarse_only() -> Tuning {
 }
 
 fn find(program: &Program, recording: &Recording, tuning: Tuning) -> Statistics {
-    let (outcome, statistics) = search(program, recording, tuning, u64::MAX);
+    let (outcome, statistics) = search(program, recording, tuning, ATTEMPTS_MAX);
     assert!(
         matches!(outcome, Outcome::Found(_)),
         "{outcome:?} {statistics:?}\n{}",
@@ -55,6 +56,7 @@ fn caching_saves_attempts() {
         },
     );
     assert_eq!((without.cache_hits, without.recalled), (0, 0));
+    println!("with: {with:?}\nwithout: {without:?}");
     assert!(with.cache_hits >= 5, "{with:?}");
     assert!(
         2 * (with.coarse + with.fine + with.recalled) < without.coarse + without.fine,
@@ -69,7 +71,6 @@ fn two_layers_need_fewer_attempts_than_accesses_alone() {
     let (program, recording) = server(2);
     let two = find(&program, &recording, Tuning::default());
     let pres = find(&program, &recording, Tuning::pres_like());
-    println!("{pres:?}\n{two:?}");
     assert!(
         pres.fine > 2 * (two.coarse + two.fine + two.recalled),
         "{pres:?}\n{two:?}"
@@ -85,7 +86,7 @@ fn two_preemptions_need_a_bound_of_two() {
         windows_max: u64::MAX,
         ..coarse_only()
     };
-    let (outcome, _) = search(&program, &recording, one, u64::MAX);
+    let (outcome, _) = search(&program, &recording, one, ATTEMPTS_MAX);
     assert!(matches!(outcome, Outcome::Exhausted { .. }), "{outcome:?}");
     let two = Tuning {
         bound_max: 2,
@@ -110,7 +111,7 @@ fn the_preceding_window_is_searched() {
         windows_max: 1,
         ..coarse_only()
     };
-    let (outcome, _) = search(&program, &recording, near, u64::MAX);
+    let (outcome, _) = search(&program, &recording, near, ATTEMPTS_MAX);
     // Two calls of main and its end, then the thread's first.
     assert_eq!(outcome, Outcome::Exhausted { met: 4 });
     let far = Tuning {
@@ -198,7 +199,7 @@ fn impossible_logs_are_exhausted() {
             windows_max: u64::MAX,
             ..Tuning::default()
         };
-        let (outcome, statistics) = search(&program, &recording, tuning, 100_000);
+        let (outcome, statistics) = search(&program, &recording, tuning, ATTEMPTS_MAX);
         assert_eq!(outcome, Outcome::Exhausted { met: 4 }, "{statistics:?}");
     }
 }
@@ -292,6 +293,39 @@ fn checkpoints_are_true() {
         }
     }
     assert!(compared > 10, "{compared}");
+}
+
+#[test]
+fn no_plan_is_tried_twice_for_a_failure() {
+    let (program, mut recording) = needs_two(1);
+    let impossible = recording
+        .entries
+        .iter()
+        .position(|entry| entry.value == 66)
+        .expect("written");
+    recording.entries[impossible].value = 67;
+    let mut noting = Noting {
+        inner: Executor::new(&program, &recording),
+        asks: Vec::new(),
+    };
+    let tuning = Tuning {
+        layers: vec![Layer::Synchronisations, Layer::Calls],
+        bound_max: 3,
+        windows_max: u64::MAX,
+        reduction: Reduction::Off,
+        ..Tuning::default()
+    };
+    let outcome = Search::new(recording.log.clone(), tuning).run(&mut noting, 1, |_| Go::On);
+    assert!(matches!(outcome, Outcome::Exhausted { .. }), "{outcome:?}");
+    // Traces of windows repeat the admitted plan, which is none.
+    let mut plans: Vec<Vec<Move>> = noting.asks.into_iter().map(|ask| ask.plan.moves).collect();
+    plans.retain(|moves| !moves.is_empty());
+    plans.iter_mut().for_each(|moves| moves.sort_unstable());
+    let tried = plans.len();
+    plans.sort_unstable();
+    plans.dedup();
+    assert_eq!(plans.len(), tried);
+    assert!(tried > 100, "{tried}");
 }
 
 /// Answers the same ask differently the second time.

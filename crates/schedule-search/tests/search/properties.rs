@@ -32,6 +32,9 @@ fn seeds(usual: u64) -> impl Iterator<Item = u64> {
     0..asked.unwrap_or(usual)
 }
 
+/// More than any search here needs: a search that goes wrong fails instead of going on for ever.
+pub const ATTEMPTS_MAX: u64 = 20_000;
+
 /// As far as programs of this size need it.
 pub fn unbounded() -> Tuning {
     Tuning {
@@ -81,7 +84,7 @@ fn what_was_recorded_is_found() {
         let Some((text, program, recording)) = sample(seed) else {
             continue;
         };
-        let (outcome, statistics) = search(&program, &recording, unbounded(), 100_000);
+        let (outcome, statistics) = search(&program, &recording, unbounded(), ATTEMPTS_MAX);
         runs += 1;
         failing += u64::from(statistics.failures > 0);
         attempts += statistics.attempts;
@@ -133,7 +136,7 @@ fn found_exactly_if_some_interleaving_meets_the_log() {
         let changed = change(&recording, seed);
         let verdict = can_be_met(&program, &changed.entries, 20_000);
         // To try everything in vain would take long: then it is enough that nothing is found for a while.
-        let attempts_max = if verdict == Verdict::Yes { 100_000 } else { 300 };
+        let attempts_max = if verdict == Verdict::Yes { ATTEMPTS_MAX } else { 300 };
         let (outcome, statistics) = search(&program, &changed, unbounded(), attempts_max);
         let shown = || {
             format!(
@@ -160,7 +163,7 @@ fn every_move_that_is_left_is_needed() {
         let Some((_, program, recording)) = sample(seed) else {
             continue;
         };
-        let (outcome, statistics) = search(&program, &recording, unbounded(), 100_000);
+        let (outcome, statistics) = search(&program, &recording, unbounded(), ATTEMPTS_MAX);
         let Outcome::Found(plan) = outcome else { continue };
         assert_eq!(statistics.moves_needed, plan.moves.len() as u64);
         for left_out in 0..plan.moves.len() {
@@ -219,7 +222,7 @@ fn reduction_changes_nothing_but_the_cost() {
         let Some((_, program, recording)) = sample(seed) else {
             continue;
         };
-        let reduced = search(&program, &recording, unbounded(), 100_000);
+        let reduced = search(&program, &recording, unbounded(), ATTEMPTS_MAX);
         let full = search(
             &program,
             &recording,
@@ -227,7 +230,7 @@ fn reduction_changes_nothing_but_the_cost() {
                 reduction: Reduction::Off,
                 ..unbounded()
             },
-            100_000,
+            ATTEMPTS_MAX,
         );
         assert_eq!(
             matches!(reduced.0, Outcome::Found(_)),
