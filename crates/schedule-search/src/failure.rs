@@ -21,6 +21,7 @@ use crate::footprints::Footprints;
 use crate::tree::Choice;
 use crate::tree::Node;
 use crate::tree::Tree;
+use crate::tree::is_same_place;
 use crate::tree::signature;
 use crate::tuning::Caching;
 use crate::tuning::Reduction;
@@ -269,17 +270,14 @@ impl Failure {
         match task {
             Task::Nothing => return Step::NoProgress,
             Task::Window => {
-                if self.traces_accesses_first(given) {
-                    counted.access_traces += 1;
-                    let first = self.trees.is_empty();
-                    self.open_window(attempt.points.clone(), given);
-                    if first {
-                        self.accesses = Some(attempt.accesses.clone());
-                    }
-                } else {
-                    counted.point_traces += 1;
-                    self.open_window(attempt.points.clone(), given);
+                match self.traces_accesses_first(given) {
+                    true => counted.access_traces += 1,
+                    false => counted.point_traces += 1,
                 }
+                if self.traces_accesses_first(given) && self.trees.is_empty() {
+                    self.accesses = Some(attempt.accesses.clone());
+                }
+                self.open_window(attempt.points.clone(), given);
             }
             Task::RecallTrace => {
                 counted.access_traces += 1;
@@ -349,14 +347,8 @@ impl Failure {
     fn recall(&mut self, given: &Circumstances) {
         let Some(key) = Key::of(&self.ending) else { return };
         for moves in given.cache.recall(&key, &self.scene(given.log)) {
-            let is_same_place = |old: &Move| {
-                let at = |made: &Move| match made {
-                    Move::Preempt { at, .. } => Some(*at),
-                    Move::Reverse { .. } => None,
-                };
-                moves.iter().any(|new| at(new).is_some() && at(new) == at(old))
-            };
-            let kept = given.admitted.moves.iter().filter(|old| !is_same_place(old));
+            let is_replaced = |old: &Move| moves.iter().any(|new| is_same_place(old, new));
+            let kept = given.admitted.moves.iter().filter(|old| !is_replaced(old));
             let plan = Plan {
                 moves: kept.chain(&moves).copied().collect(),
             };

@@ -237,7 +237,8 @@ impl Node {
     }
 }
 
-fn is_same_place(one: &Move, other: &Move) -> bool {
+/// Whether two moves exclude each other: the same thread cannot go on with two others at one point, nor be held at one access for two.
+pub(crate) fn is_same_place(one: &Move, other: &Move) -> bool {
     match (one, other) {
         (Move::Preempt { at: one, .. }, Move::Preempt { at: other, .. }) => one == other,
         (Move::Reverse { hold: one, .. }, Move::Reverse { hold: other, .. }) => one == other,

@@ -2,18 +2,19 @@
 use crate::kernel::Executor;
 use crate::kernel::Program;
 use crate::kernel::Recording;
+use crate::kernel::examples::lost_updates;
 use crate::kernel::examples::needs_preceding_window;
 use crate::kernel::examples::needs_two;
 use crate::kernel::examples::server;
 use crate::kernel::record::show;
 use crate::properties::ATTEMPTS_MAX;
+use crate::properties::bounded;
 use crate::properties::search;
 use run_model::ThreadIndex;
 use schedule_search::Ask;
 use schedule_search::Attempt;
 use schedule_search::Caching;
 use schedule_search::Ending;
-use schedule_search::Go;
 use schedule_search::Layer;
 use schedule_search::Minimising;
 use schedule_search::Move;
@@ -64,6 +65,21 @@ fn caching_saves_attempts() {
     );
     // Threads change their roles from round to round: it is labels that are remembered.
     assert_eq!(with.failures, without.failures);
+}
+
+#[test]
+fn reversals_are_remembered_too() {
+    let (program, recording) = lost_updates(6);
+    let with = find(&program, &recording, Tuning::default());
+    let off = Tuning {
+        caching: Caching::Off,
+        ..Tuning::default()
+    };
+    let without = find(&program, &recording, off);
+    println!("with: {with:?}\nwithout: {without:?}");
+    assert!(with.cache_hits >= 4, "{with:?}");
+    let cost = |statistics: &Statistics| statistics.fine + statistics.coarse + statistics.recalled;
+    assert!(2 * cost(&with) < cost(&without), "{with:?}\n{without:?}");
 }
 
 #[test]
@@ -225,7 +241,7 @@ fn preemptions_are_tried_backward() {
         asks: Vec::new(),
     };
     let mut search = Search::new(recording.log.clone(), coarse_only());
-    let outcome = search.run(&mut noting, 1, |_| Go::On);
+    let outcome = search.run(&mut noting, 1, bounded);
     assert!(matches!(outcome, Outcome::Found(_)));
     assert_eq!(
         (&noting.asks[0].trace, &noting.asks[1].plan),
@@ -269,7 +285,7 @@ fn checkpoints_are_true() {
         minimising: Minimising::Off,
         ..Tuning::default()
     };
-    Search::new(recording.log.clone(), tuning).run(&mut noting, 1, |_| Go::On);
+    Search::new(recording.log.clone(), tuning).run(&mut noting, 1, bounded);
     // Of asks that are said to be the same up to an event, the threads' switch points up to it are the same.
     let whole = schedule_search::Window::whole(&recording.log);
     let mut first: Option<(u64, Attempt)> = None;
@@ -315,7 +331,7 @@ fn no_plan_is_tried_twice_for_a_failure() {
         reduction: Reduction::Off,
         ..Tuning::default()
     };
-    let outcome = Search::new(recording.log.clone(), tuning).run(&mut noting, 1, |_| Go::On);
+    let outcome = Search::new(recording.log.clone(), tuning).run(&mut noting, 1, bounded);
     assert!(matches!(outcome, Outcome::Exhausted { .. }), "{outcome:?}");
     // Traces of windows repeat the admitted plan, which is none.
     let mut plans: Vec<Vec<Move>> = noting.asks.into_iter().map(|ask| ask.plan.moves).collect();
@@ -349,7 +365,7 @@ impl Replays for Unsteady<'_> {
 fn executors_that_change_their_mind_are_noticed() {
     let (program, recording) = server(1);
     let mut unsteady = Unsteady(Executor::new(&program, &recording));
-    let outcome = Search::new(recording.log.clone(), Tuning::default()).run(&mut unsteady, 1, |_| Go::On);
+    let outcome = Search::new(recording.log.clone(), Tuning::default()).run(&mut unsteady, 1, bounded);
     assert!(
         matches!(outcome, Outcome::Unsteady { expected, met } if met + 1 == expected),
         "{outcome:?}"

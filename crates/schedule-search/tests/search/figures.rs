@@ -4,13 +4,12 @@ use crate::kernel::Program;
 use crate::kernel::Recording;
 use crate::kernel::record::show;
 use crate::kernel::record_in_order;
-use crate::properties::ATTEMPTS_MAX;
+use crate::properties::bounded;
 use run_model::ThreadIndex;
 use schedule_search::Ask;
 use schedule_search::Ending;
 use schedule_search::EventKind;
 use schedule_search::EventLog;
-use schedule_search::Go;
 use schedule_search::Label;
 use schedule_search::Layer;
 use schedule_search::LoggedEvent;
@@ -37,13 +36,7 @@ fn default_ending(program: &Program, recording: &Recording) -> Ending {
 /// Searches; what is found must replay. The plan, and what it cost.
 fn find(program: &Program, recording: &Recording, tuning: Tuning) -> (Plan, Statistics, Search) {
     let mut search = Search::new(recording.log.clone(), tuning);
-    let outcome = search.run(&mut Executor::new(program, recording), 1, |progress| {
-        if progress.statistics.attempts < ATTEMPTS_MAX {
-            Go::On
-        } else {
-            Go::Stop
-        }
-    });
+    let outcome = search.run(&mut Executor::new(program, recording), 1, bounded);
     let Outcome::Found(plan) = outcome else {
         panic!("{outcome:?} {:?}\n{}", search.statistics(), show(&recording.entries));
     };

@@ -16,6 +16,7 @@ use schedule_search::EventKind;
 use schedule_search::Go;
 use schedule_search::Outcome;
 use schedule_search::Plan;
+use schedule_search::Progress;
 use schedule_search::Reduction;
 use schedule_search::Replays;
 use schedule_search::Search;
@@ -34,6 +35,15 @@ fn seeds(usual: u64) -> impl Iterator<Item = u64> {
 
 /// More than any search here needs: a search that goes wrong fails instead of going on for ever.
 pub const ATTEMPTS_MAX: u64 = 20_000;
+
+/// Lets a search go on within [`ATTEMPTS_MAX`].
+pub fn bounded(progress: &Progress) -> Go {
+    if progress.statistics.attempts < ATTEMPTS_MAX {
+        Go::On
+    } else {
+        Go::Stop
+    }
+}
 
 /// As far as programs of this size need it.
 pub fn unbounded() -> Tuning {
@@ -193,7 +203,7 @@ fn batches_change_nothing() {
         let run = |batch| {
             let mut search = Search::new(recording.log.clone(), unbounded());
             let mut executor = Executor::new(&program, &recording);
-            let outcome = search.run(&mut executor, batch, |_| Go::On);
+            let outcome = search.run(&mut executor, batch, bounded);
             let statistics = *search.statistics();
             assert_eq!(executor.attempts, statistics.attempts + statistics.unused);
             (

@@ -2,6 +2,7 @@
 use crate::kernel::Executor;
 use crate::kernel::examples::needs_two;
 use crate::kernel::examples::server;
+use crate::properties::bounded;
 use crate::properties::sample;
 use crate::properties::unbounded;
 use schedule_search::Attempt;
@@ -40,7 +41,7 @@ fn a_search_goes_on_wherever_it_was_stopped() {
     for (program, recording) in cases {
         let mut executor = Executor::new(&program, &recording);
         let mut whole = Search::new(recording.log.clone(), unbounded());
-        whole.run(&mut executor, 1, |_| Go::On);
+        whole.run(&mut executor, 1, bounded);
         let in_parts = run_saved(
             Search::new(recording.log.clone(), unbounded()),
             &recording.log,

@@ -98,3 +98,27 @@ pub fn needs_preceding_window() -> (Program, Recording) {
     let order = [(0, 0), (2, 15), (1, 0), (2, 0)];
     (program.clone(), record_in_order(&program, &order))
 }
+
+/// Two threads lose an update of each other in every round, with no synchronisation anywhere.
+pub fn lost_updates(rounds: usize) -> (Program, Recording) {
+    let text = format!(
+        "shared n
+        thread main
+        spawn worker
+        spawn worker
+        thread worker
+        i := 0
+        while i < {rounds}
+        t := n
+        n := t + 1
+        write t
+        i := i + 1
+        end"
+    );
+    let program = Program::parse(&text);
+    let mut order = vec![(0, 0), (1, 8), (2, 8)];
+    for _ in 0..rounds {
+        order.extend([(1, 9), (2, 9), (1, 10), (2, 10), (1, 8), (2, 8)]);
+    }
+    (program.clone(), record_in_order(&program, &order))
+}
