@@ -344,6 +344,30 @@ fn no_plan_is_tried_twice_for_a_failure() {
     assert!(tried > 100, "{tried}");
 }
 
+/// Tells no more than it must: not who could go on, nor where threads stand, nor what they would do after a failure.
+struct Taciturn<'a>(Executor<'a>);
+
+impl Replays for Taciturn<'_> {
+    fn attempt(&mut self, ask: &Ask) -> Attempt {
+        let mut attempt = self.0.attempt(ask);
+        attempt.points.iter_mut().for_each(|point| point.runnable.clear());
+        attempt.accesses.retain(|access| !access.is_beyond);
+        attempt.followed.clear();
+        attempt.stands.clear();
+        attempt
+    }
+}
+
+#[test]
+fn executors_need_not_tell_everything() {
+    for (program, recording) in [server(2), needs_two(1), needs_preceding_window()] {
+        let mut search = Search::new(recording.log.clone(), Tuning::default());
+        let outcome = search.run(&mut Taciturn(Executor::new(&program, &recording)), 1, bounded);
+        assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?}");
+        assert_eq!(search.statistics().cache_hits, 0);
+    }
+}
+
 /// Answers the same ask differently the second time.
 struct Unsteady<'a>(Executor<'a>);
 
