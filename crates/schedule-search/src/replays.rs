@@ -5,8 +5,9 @@ use run_model::ThreadIndex;
 
 /// A switch point of a thread, in the thread's own terms: they hold whatever the other threads do.
 ///
-/// A thread passes a switch point before it acquires, waits or signals, after it releases, and before each logged event.
-/// The same numbers name the *block* that follows the point; `nth` 0 is the block that follows the call itself.
+/// A thread passes a switch point before it acquires, waits or signals, after it has released (a wait releases, too), and before
+/// each logged event: once, however often it is asked to go on there. The same numbers name the *block* that follows the
+/// point; `nth` 0 is the block that follows the logged event itself, or the thread's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Spot {
     pub thread: ThreadIndex,

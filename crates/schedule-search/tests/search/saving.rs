@@ -2,6 +2,7 @@
 use crate::kernel::Executor;
 use crate::kernel::examples::needs_two;
 use crate::kernel::examples::server;
+use crate::properties::ATTEMPTS_MAX;
 use crate::properties::bounded;
 use crate::properties::sample;
 use crate::properties::unbounded;
@@ -19,7 +20,7 @@ use simulated_machine::Random;
 
 /// Goes on with what was saved after every attempt, instead of what it was saved from.
 fn run_saved(mut search: Search, log: &EventLog, executor: &mut Executor) -> Search {
-    while search.outcome().is_none() {
+    while search.outcome().is_none() && search.statistics().attempts < ATTEMPTS_MAX {
         let outcome = search.run(executor, 1, |_| Go::Stop);
         assert_eq!(outcome == Outcome::Stopped, search.outcome().is_none());
         let restored = Search::restore(&search.save(), log.clone()).expect("just saved");
@@ -154,7 +155,7 @@ fn damage_at_any_stage_is_refused_or_means_something() {
                 ..Tuning::default()
             },
         );
-        while search.outcome().is_none() {
+        while search.outcome().is_none() && search.statistics().attempts < 200 {
             search.run(&mut executor, 1, |_| Go::Stop);
             let bytes = search.save();
             for _ in 0..100 {
