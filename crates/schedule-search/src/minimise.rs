@@ -64,3 +64,71 @@ impl Minimisation {
         !is_over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Move;
+    use crate::Spot;
+    use run_model::ThreadIndex;
+
+    fn plan(numbers: &[u64]) -> Plan {
+        let made = |nth: &u64| Move::Preempt {
+            at: Spot {
+                nth: *nth,
+                ..Spot::default()
+            },
+            to: ThreadIndex(1),
+        };
+        Plan {
+            moves: numbers.iter().map(made).collect(),
+        }
+    }
+
+    /// What is left of these moves if `works` says which plans do.
+    fn minimise(numbers: &[u64], works: impl Fn(&[u64]) -> bool) -> Vec<u64> {
+        let numbers_of = |plan: &Plan| -> Vec<u64> {
+            let number = |made: &Move| match made {
+                Move::Preempt { at, .. } => at.nth,
+                Move::Reverse { .. } => 0,
+            };
+            plan.moves.iter().map(number).collect()
+        };
+        let mut left = plan(numbers);
+        let mut minimisation = Minimisation::new(&left);
+        while let Some(minimising) = &mut minimisation {
+            let candidate = minimising.candidate(&left);
+            assert_eq!(minimising.candidates(&left, 3)[0], candidate);
+            let is_needed = !works(&numbers_of(&candidate));
+            if !is_needed {
+                left = candidate;
+            }
+            if !minimising.advance(&left, is_needed) {
+                minimisation = None;
+            }
+        }
+        numbers_of(&left)
+    }
+
+    #[test]
+    fn only_what_is_needed_is_left() {
+        assert_eq!(minimise(&[1, 2, 3, 4, 5], |plan| plan.contains(&4)), [4]);
+        assert_eq!(
+            minimise(&[1, 2, 3, 4, 5], |plan| plan.contains(&1) && plan.contains(&5)),
+            [1, 5]
+        );
+        assert_eq!(minimise(&[1, 2, 3], |_| true), [0; 0]);
+        assert_eq!(minimise(&[1, 2, 3], |plan| plan.len() == 3), [1, 2, 3]);
+        assert_eq!(minimise(&[], |_| true), [0; 0]);
+    }
+
+    #[test]
+    fn a_move_that_only_another_one_needed_goes_after_it() {
+        // The first one undoes what the second would do wrong.
+        assert_eq!(
+            minimise(&[1, 2, 3], |plan| plan.contains(&3)
+                && (plan.contains(&1) || !plan.contains(&2))),
+            [3]
+        );
+    }
+}

@@ -53,8 +53,8 @@ pub enum Trace {
     PointsAndAccesses(Window),
 }
 
-/// All asks with the same `admission` are the same replay until `event` events of the log are met: an executor may go on
-/// from a copy of the process that it kept from another such replay. It may ignore this.
+/// Two asks with the same `admission` are the same replay until as many events of the log are met as the smaller `event` of both
+/// says: an executor may go on from a copy of the process that it kept from another such replay. It may ignore this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     pub admission: u64,

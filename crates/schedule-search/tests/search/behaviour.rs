@@ -9,6 +9,7 @@ use crate::kernel::examples::server;
 use crate::kernel::record::show;
 use crate::properties::ATTEMPTS_MAX;
 use crate::properties::bounded;
+use crate::properties::sample;
 use crate::properties::search;
 use run_model::ThreadIndex;
 use schedule_search::Ask;
@@ -276,9 +277,23 @@ fn preemptions_are_tried_backward() {
 
 #[test]
 fn checkpoints_are_true() {
-    let (program, recording) = server(4);
+    let mut cases = vec![server(4), needs_two(1), needs_preceding_window()];
+    cases.extend(
+        (0..100)
+            .filter_map(sample)
+            .map(|(_, program, recording)| (program, recording)),
+    );
+    let compared: usize = cases
+        .iter()
+        .map(|(program, recording)| check_checkpoints(program, recording))
+        .sum();
+    assert!(compared > 100, "{compared}");
+}
+
+/// Of asks that are said to be the same up to an event, the switch points up to it are the same. How many were compared.
+fn check_checkpoints(program: &Program, recording: &Recording) -> usize {
     let mut noting = Noting {
-        inner: Executor::new(&program, &recording),
+        inner: Executor::new(program, recording),
         asks: Vec::new(),
     };
     let tuning = Tuning {
@@ -286,9 +301,8 @@ fn checkpoints_are_true() {
         ..Tuning::default()
     };
     Search::new(recording.log.clone(), tuning).run(&mut noting, 1, bounded);
-    // Of asks that are said to be the same up to an event, the threads' switch points up to it are the same.
     let whole = schedule_search::Window::whole(&recording.log);
-    let mut first: Option<(u64, Attempt)> = None;
+    let mut first: Option<(Ask, Attempt)> = None;
     let mut compared = 0;
     for ask in noting.asks {
         let traced = Ask {
@@ -297,18 +311,86 @@ fn checkpoints_are_true() {
         };
         let attempt = noting.inner.attempt(&traced);
         match &first {
-            Some((admission, base)) if *admission == ask.checkpoint.admission => {
+            Some((other, base)) if other.checkpoint.admission == ask.checkpoint.admission => {
+                let shared = other.checkpoint.event.min(ask.checkpoint.event);
                 let before = |attempt: &Attempt| -> Vec<_> {
-                    let points = attempt.points.iter().filter(|point| point.next < ask.checkpoint.event);
+                    let points = attempt.points.iter().filter(|point| point.next < shared);
                     points.map(|point| (point.spot, point.to)).collect()
                 };
                 assert_eq!(before(base), before(&attempt));
-                compared += usize::from(ask.checkpoint.event > 0);
+                compared += usize::from(shared > 0);
             }
-            _ => first = Some((ask.checkpoint.admission, attempt)),
+            _ => first = Some((ask, attempt)),
         }
     }
-    assert!(compared > 10, "{compared}");
+    compared
+}
+
+#[test]
+fn an_admitted_move_that_leads_nowhere_is_given_up() {
+    // One preemption makes x what it was, the other one as well, but then y is wrong; and it is tried first.
+    let text = "shared x, y
+        thread main
+        spawn a
+        spawn b
+        spawn c
+        thread a
+        acquire M
+        acquire L
+        release L
+        t := x
+        u := y
+        release M
+        write t
+        write u
+        thread b
+        acquire L
+        x := 1
+        y := 1
+        release L
+        thread c
+        acquire M
+        x := 1
+        release M";
+    let program = Program::parse(text);
+    let recording = crate::kernel::record_in_order(&program, &[(0, 0), (3, 24), (1, 0), (2, 0), (3, 0)]);
+    let tuning = Tuning {
+        bound_max: 1,
+        caching: Caching::Off,
+        ..coarse_only()
+    };
+    let statistics = find(&program, &recording, tuning);
+    assert_eq!((statistics.failures, statistics.moves_needed), (2, 1), "{statistics:?}");
+}
+
+/// Says that nothing touches anything.
+struct Lying<'a>(Executor<'a>);
+
+impl Replays for Lying<'_> {
+    fn attempt(&mut self, ask: &Ask) -> Attempt {
+        let mut attempt = self.0.attempt(ask);
+        attempt.accesses.clear();
+        attempt.followed.iter_mut().for_each(|thread| thread.objects.clear());
+        attempt.points.iter_mut().for_each(|point| point.object = 0);
+        attempt
+    }
+}
+
+#[test]
+fn what_was_left_out_is_tried_in_the_end() {
+    let (program, recording) = independent_blocks();
+    let tuning = Tuning {
+        bound_max: 2,
+        windows_first: 1,
+        windows_max: 1,
+        ..Tuning::default()
+    };
+    let mut search = Search::new(recording.log.clone(), tuning);
+    let outcome = search.run(&mut Lying(Executor::new(&program, &recording)), 1, bounded);
+    assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?}");
+    assert!(search.statistics().left_out > 0);
+    // The window was traced again for the second pass.
+    assert_eq!(search.statistics().point_traces, 2, "{:?}", search.statistics());
 }
 
 #[test]
@@ -366,6 +448,53 @@ fn executors_need_not_tell_everything() {
         assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?}");
         assert_eq!(search.statistics().cache_hits, 0);
     }
+}
+
+#[test]
+fn replays_that_do_the_same_are_not_extended() {
+    let (program, recording) = independent_blocks();
+    let run = |reduction| {
+        let tuning = Tuning {
+            reduction,
+            ..coarse_only()
+        };
+        let mut search = Search::new(recording.log.clone(), tuning);
+        let outcome = search.run(&mut Taciturn(Executor::new(&program, &recording)), 1, bounded);
+        assert!(matches!(outcome, Outcome::Found(_)), "{outcome:?}");
+        *search.statistics()
+    };
+    let (with, without) = (run(Reduction::On), run(Reduction::Off));
+    assert!(with.duplicates > 0 && with.left_out == 0, "{with:?}");
+    assert!(with.attempts < without.attempts, "{with:?}\n{without:?}");
+}
+
+#[test]
+fn calls_are_switch_points_of_last_resort() {
+    let text = "shared x
+        thread main
+        spawn a
+        spawn b
+        thread a
+        write 0
+        t := x
+        write t
+        thread b
+        x := 5
+        write 9";
+    let program = Program::parse(text);
+    let recording = crate::kernel::record_in_order(&program, &[(0, 0), (2, 11), (1, 0), (2, 0)]);
+    let run = |layers: Vec<Layer>| {
+        let tuning = Tuning {
+            layers,
+            ..Tuning::default()
+        };
+        // Nobody knows of the store that comes too late, and nobody synchronises.
+        let mut replays = Taciturn(Executor::new(&program, &recording));
+        Search::new(recording.log.clone(), tuning).run(&mut replays, 1, bounded)
+    };
+    let two = vec![Layer::Synchronisations, Layer::Accesses];
+    assert!(matches!(run(two), Outcome::Exhausted { .. }));
+    assert!(matches!(run(Tuning::default().layers), Outcome::Found(_)));
 }
 
 /// Answers the same ask differently the second time.
