@@ -126,9 +126,8 @@ mod tests {
     fn a_move_that_only_another_one_needed_goes_after_it() {
         // The first one undoes what the second would do wrong.
         assert_eq!(
-            minimise(&[1, 2, 3], |plan| plan.contains(&3)
-                && (plan.contains(&1) || !plan.contains(&2))),
-            [3]
+            minimise(&[1, 2], |plan| plan.contains(&1) || !plan.contains(&2)),
+            [0; 0]
         );
     }
 }

@@ -363,6 +363,30 @@ fn an_admitted_move_that_leads_nowhere_is_given_up() {
     assert_eq!((statistics.failures, statistics.moves_needed), (2, 1), "{statistics:?}");
 }
 
+#[test]
+fn a_thread_may_have_to_be_held_longer() {
+    // Until the first read, then until the second: one move each time, and in the end one move.
+    let text = "shared y = 1
+        thread main
+        spawn a
+        spawn b
+        thread a
+        write 0
+        y := 0
+        thread b
+        write y
+        write y";
+    let program = Program::parse(text);
+    let recording = crate::kernel::record_in_order(&program, &[(0, 0), (1, 7), (2, 0), (1, 0)]);
+    let tuning = Tuning {
+        layers: vec![Layer::Synchronisations, Layer::Accesses],
+        bound_max: 1,
+        ..Tuning::default()
+    };
+    let statistics = find(&program, &recording, tuning);
+    assert_eq!((statistics.failures, statistics.moves_needed), (2, 1), "{statistics:?}");
+}
+
 /// Says that nothing touches anything.
 struct Lying<'a>(Executor<'a>);
 
