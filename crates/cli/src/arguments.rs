@@ -3,6 +3,7 @@ use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 use clap::ValueEnum;
+use run_model::Move;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,7 +85,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_EXAMPLES)]
 pub struct RecordArguments {
-    /// How accesses to memory are recorded: light; or, to compare, leap, stride or oreo (docs/methods.md)
+    /// How accesses to memory are recorded: light; or, to compare, leap, stride or oreo (docs/methods.md). inputs: not at all, as with --scope inputs
     #[arg(long, default_value = "light", value_name = "METHOD")]
     pub method: String,
     /// Leave out a part of light, to see what it is good for: o1 (sequences without interleaving are one run) or o2 (what
@@ -191,6 +192,25 @@ pub struct ReplayArguments {
     /// Delay threads at random gates, which must not change anything; for testing refrain itself
     #[arg(long, value_name = "SEED", hide = true, default_value_t = 0)]
     pub jitter: u64,
+    /// Scope inputs, several threads: depart from the order of inputs so, as in the file `moves` of a run; may be given several times. For tests
+    #[arg(long = "move", value_name = "MOVE", hide = true, value_parser = one_move, conflicts_with = "gdb")]
+    pub moves: Vec<Move>,
+    /// The same runs: print where another thread could have gone on, and who did
+    #[arg(long, hide = true, conflicts_with = "gdb")]
+    pub switch_points: bool,
+    /// The same runs: print every access to memory that threads may share, from where on each thread has had so many inputs; slow
+    #[arg(
+        long,
+        hide = true,
+        conflicts_with = "gdb",
+        value_name = "INPUTS,…",
+        value_delimiter = ','
+    )]
+    pub accesses: Option<Vec<u64>>,
+}
+
+fn one_move(text: &str) -> Result<Move, String> {
+    log_format::moves::parse(text).ok_or_else(|| format!("'{text}' is no move, such as 'preempt 1.4.2 to 3'"))
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -282,6 +302,9 @@ pub struct SolveArguments {
     /// Solve without looking at the order in which things were recorded, and keep nothing
     #[arg(long)]
     pub no_hints: bool,
+    /// Scope inputs, several threads: stop searching after S seconds; what is known by then is kept, and the next search goes on from there
+    #[arg(long, value_name = "S")]
+    pub max_time: Option<u64>,
     /// Write to FILE the formula for an SMT solver (SMT-LIB 2) instead of solving; for runs of stride and oreo
     #[arg(long, value_name = "FILE")]
     pub emit_smt2: Option<PathBuf>,

@@ -17,6 +17,7 @@ mod progress;
 mod record;
 mod replay;
 mod runs;
+mod search;
 mod solve;
 mod spes;
 

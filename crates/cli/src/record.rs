@@ -29,12 +29,23 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// Methods of the design that other versions of refrain have or will have.
-const OTHER_METHODS: [&str; 3] = ["inputs", "coop", "det"];
+const OTHER_METHODS: [&str; 2] = ["coop", "det"];
+/// The method that is a scope: what the others log about memory and locks, it has to find.
+const INPUTS: &str = "inputs";
 
 /// What the command line asks for.
 pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
-    let scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
-    let method = method(&arguments.method, scope)?;
+    let mut scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
+    let mut name = arguments.method.as_str();
+    if name == INPUTS {
+        if scope == Scope::Sync {
+            return Err(Failure::usage(
+                "--method inputs records inputs alone: it is --scope inputs",
+            ));
+        }
+        (scope, name) = (Scope::Inputs, Method::Light.name());
+    }
+    let method = method(name, scope)?;
     if method != Method::Light && !arguments.without.is_empty() {
         return Err(Failure::usage(
             "--without leaves out parts of light; no other method has them",
@@ -102,10 +113,10 @@ fn method(name: &str, scope: Scope) -> Result<Method, Failure> {
             "--method {name} is about accesses to memory: it needs --scope memory"
         ))),
         None if OTHER_METHODS.contains(&name) => Err(Failure::usage(format!(
-            "--method {name} is not in this version; light, leap, stride and oreo are"
+            "--method {name} is not in this version; light, leap, stride, oreo and inputs are"
         ))),
         None => Err(Failure::usage(format!(
-            "'{name}' is not a method; there are light, leap, stride and oreo"
+            "'{name}' is not a method; there are light, leap, stride, oreo and inputs"
         ))),
     }
 }
@@ -213,11 +224,10 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     let name = spelling(run, store);
     if campaign.recording.scope == Scope::Inputs && ending.threads > 1 {
         say(format_args!(
-            "the order of its threads is not recorded at scope inputs, so it cannot be replayed; look at it with: refrain dump --inputs {name}"
+            "only the order of their inputs is known of its threads, which may not be enough to bring it back (docs/turns.md)"
         ));
-    } else {
-        say(format_args!("replay it with: refrain replay {name}"));
     }
+    say(format_args!("replay it with: refrain replay {name}"));
 }
 
 fn count_processes(processes: usize) -> String {

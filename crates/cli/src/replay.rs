@@ -8,12 +8,24 @@ use crate::output::print_json;
 use crate::output::say;
 use crate::progress::ProgressLine;
 use crate::record::spelling;
+use crate::search;
+use replayer::Came;
 use replayer::Divergence;
+use replayer::LoadedRun;
 use replayer::ReplayOptions;
 use replayer::Replayed;
+use replayer::SearchOptions;
 use replayer::Show;
+use replayer::Tuning;
+use replayer::TurnAttempts;
+use replayer::Unobserved;
+use run_store::RunDirectory;
 use run_store::Store;
 use serde_json::json;
+use std::time::Duration;
+
+/// How long a first replay looks for moves, if it needs any, before it says so.
+const SEARCH_TIME_MAX: Duration = Duration::from_secs(120);
 
 pub fn replay(arguments: ReplayArguments) -> Ended {
     if arguments.gdb {
@@ -28,6 +40,22 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
         patience: arguments.patience,
         jitter_seed: arguments.jitter,
     };
+    if !arguments.moves.is_empty() || arguments.switch_points || arguments.accesses.is_some() {
+        return attempt(run, &options, &arguments);
+    }
+    if !replayer::is_searched(&run) && replayer::takes_turns(&LoadedRun::load_observed(run.clone(), &Unobserved)?) {
+        let searched = search::search(
+            run.clone(),
+            &options.run_name,
+            &SearchOptions {
+                again: false,
+                workers: search::workers(),
+                tuning: Tuning::default(),
+                time_max: Some(SEARCH_TIME_MAX),
+            },
+        )?;
+        search::explain(&searched, &options.run_name);
+    }
     // Whatever is wrong now is wrong with the run or with what it needs, not with the command line.
     let replayed = replayer::replay(run, &options, &ProgressLine::new()).map_err(|error| Failure {
         sentence: error.to_string(),
@@ -39,6 +67,43 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
         print_verdict(&replayed, arguments.quiet);
     }
     Ok(u8::from(replayed.identical != replayed.times))
+}
+
+/// One replay that departs from the recorded order of inputs where it was told to.
+fn attempt(run: RunDirectory, options: &ReplayOptions, arguments: &ReplayArguments) -> Ended {
+    let unusable = |error: replayer::Error| Failure {
+        sentence: error.to_string(),
+        status: 3,
+    };
+    let name = run.name();
+    let attempts = TurnAttempts::prepare(run, &options.run_name, &ProgressLine::new()).map_err(unusable)?;
+    let all: Option<&[u64]> = arguments.switch_points.then_some(&[]);
+    let window = arguments.accesses.as_deref();
+    let attempt = attempts
+        .attempt(&arguments.moves, window.or(all), window.is_some())
+        .map_err(unusable)?;
+    for point in attempt.points.iter().filter(|_| arguments.switch_points) {
+        println!(
+            "{}.{}.{} next {} {} at {:#x} reached {} runnable {:b}",
+            point.thread, point.calls, point.nth, point.next, point.what, point.label, point.reached, point.runnable
+        );
+    }
+    for access in attempt.described_accesses() {
+        println!("{access}");
+    }
+    if let Some(divergence) = attempts.explain(&attempt) {
+        print_divergence(&name, &divergence);
+    }
+    let came = match attempt.came {
+        Came::ToItsEnd => "is the same run",
+        Came::ToAMismatch => "came to a mismatch",
+        Came::ToADeadlock => "came to a deadlock",
+    };
+    say(format_args!(
+        "the replay of {name} {came}: {} of {} inputs in order, {} switch points, {} moves missed, {} budgets spent",
+        attempt.reached, attempt.events, attempt.turns.points, attempt.turns.missed, attempt.turns.budgets_spent
+    ));
+    Ok(u8::from(attempt.came != Came::ToItsEnd))
 }
 
 fn print_verdict_json(replayed: &Replayed) -> Result<(), Failure> {

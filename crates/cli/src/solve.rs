@@ -6,9 +6,12 @@ use crate::output::print;
 use crate::output::print_json;
 use crate::output::size;
 use crate::progress::ProgressLine;
+use crate::record::spelling;
+use crate::search;
 use replayer::Answer;
 use replayer::Hints;
 use replayer::LoadedRun;
+use replayer::Observer;
 use replayer::SolveOptions;
 use run_model::Method;
 use run_store::Store;
@@ -25,6 +28,11 @@ pub fn solve(arguments: &SolveArguments) -> Ended {
     let progress = ProgressLine::new();
     let started = Instant::now();
     let loaded = LoadedRun::load_observed(store.open(arguments.run.as_deref())?, &progress)?;
+    if replayer::takes_turns(&loaded) {
+        progress.done();
+        let name = spelling(&loaded.run, &store);
+        return search::solve(loaded.run, &name, arguments);
+    }
     let load_ms = started.elapsed().as_millis() as u64;
     if let Some(file) = &arguments.emit_smt2 {
         return emit_formula(&loaded, file);

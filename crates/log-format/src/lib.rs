@@ -20,7 +20,11 @@ mod corrupt;
 #[cfg(feature = "std")]
 mod decode;
 #[cfg(feature = "std")]
+pub mod moves;
+#[cfg(feature = "std")]
 pub mod schedule;
+#[cfg(feature = "std")]
+pub mod turns;
 
 pub use encode::Encoder;
 pub use encode::MAX_RECORD_BYTES;

@@ -54,8 +54,19 @@ const NEWER: [&str; 18] = [
     "faccessat2", "process_madvise", "epoll_pwait2",
 ];
 
+/// What has a number in the inputs and is no call (docs/log-format.md).
+const NO_CALLS: [(u32, &str); 4] = [
+    (0xfff0, "turn"),
+    (0xfff1, "instruction"),
+    (0xfff2, "pthread_create"),
+    (0xfff3, "pthread_cancel"),
+];
+
 /// "read", or "system call 1234".
 pub fn call_name(number: u32) -> String {
+    if let Some((_, name)) = NO_CALLS.iter().find(|(known, _)| *known == number) {
+        return (*name).to_owned();
+    }
     let number = number as usize;
     let newer = || NEWER.get(number.checked_sub(NEWER_FROM)?);
     match FIRST.get(number).or_else(newer) {

@@ -1,4 +1,5 @@
 //! A replay that went another way: where, what was expected, what happened, and what everybody else was doing.
+use crate::call_names::call_name;
 use crate::describe;
 use crate::describe::push;
 use crate::loaded::LoadedRun;
@@ -85,7 +86,18 @@ pub fn explain_run(
                 ..explained
             }
         }
-        _ => explain(loaded, &plan.schedule, &whole, checks, run_name),
+        _ => {
+            let mut explained = explain(loaded, &plan.schedule, &whole, checks, run_name);
+            if let Some(turns) = &plan.turns {
+                explained.hint = Some(format!(
+                    "its threads were replayed one at a time, in the order of their inputs, of which {} of {} came again; what \
+                     they did to each other is not recorded at scope inputs, so the order alone may not be enough (docs/turns.md)",
+                    observed.turns.reached,
+                    turns.events()
+                ));
+            }
+            explained
+        }
     }
 }
 
@@ -164,15 +176,30 @@ fn from_report(
         divergence::VALUE if report.actual >> 8 == run_model::Op::Call as u32 => {
             format!(
                 "it gave something else to the system call {} than recorded",
-                report.object
+                named(report.object)
             )
         }
         divergence::VALUE => format!("it read {:#x}, recorded was {:#x}", report.value, report.other_count),
         divergence::THREAD => "it created a thread that the recording does not have".to_owned(),
+        divergence::CALL if report.other_thread == u32::MAX => {
+            format!(
+                "it made the system call {} there, recorded was none any more",
+                named(report.object)
+            )
+        }
         divergence::CALL => format!(
             "it made the system call {} there, recorded was {} at event {}",
-            report.object, report.other_thread, report.other_count
+            named(report.object),
+            named(u64::from(report.other_thread)),
+            report.other_count
         ),
+        divergence::DEADLOCK => {
+            let doing = match report.object {
+                0 => "it does not come to that".to_owned(),
+                futex => format!("it waits for the futex {futex:#x}"),
+            };
+            format!("no thread can go on, and its next input is due: {doing}")
+        }
         divergence::SURVIVED => "the recorded process ended in it, and it goes on and on".to_owned(),
         other => format!("it differs in a way this build has no word for ({other})"),
     };
@@ -184,7 +211,7 @@ fn from_report(
         expected: expected.map(|record| describe::record(record, &loaded.sites)),
         around: around(loaded, thread, event, shown_actual),
         // A thread that is stuck has not done anything yet.
-        actual: (report.kind != divergence::STUCK).then_some(actual),
+        actual: (!matches!(report.kind, divergence::STUCK | divergence::DEADLOCK)).then_some(actual),
         threads: threads(loaded, schedule, observed),
         more: String::new(),
         hint: None,
@@ -219,6 +246,11 @@ fn records(loaded: &LoadedRun, thread: u32) -> &[Record] {
 
 fn record_at(loaded: &LoadedRun, thread: u32, event: u64) -> Option<&Record> {
     records(loaded, thread).iter().find(|record| record.event == event)
+}
+
+/// A system call, for people and for those who look it up.
+fn named(number: u64) -> String {
+    format!("{number} ({})", call_name(number as u32))
 }
 
 /// What the program was doing, from the runtime's numbers.

@@ -35,6 +35,15 @@ pub enum Error {
     NoRuntime {
         path: PathBuf,
     },
+    /// There is no order of inputs to search by.
+    NoTurns {
+        run: String,
+    },
+    /// The order of inputs makes no sense.
+    UnusableOrder {
+        run: String,
+        why: String,
+    },
     /// Recorded at scope inputs, with several threads.
     OrderUnknown {
         run: String,
@@ -241,11 +250,18 @@ impl fmt::Display for Error {
                  has a space or a colon; keep it beside refrain",
                 path.display()
             ),
+            Error::NoTurns { run } => write!(
+                f,
+                "{run} is not a run of several threads at scope inputs: there is nothing to search for"
+            ),
+            Error::UnusableOrder { run, why } => {
+                write!(f, "the inputs of {run} are in no usable order: {why}; record it again")
+            }
             Error::OrderUnknown { run, threads } => write!(
                 f,
-                "{run} was recorded at scope inputs and had {threads} threads: what came from outside is known, but not in \
-                 which order the threads ran, so it cannot be replayed; build the program with refrain cc and record it with \
-                 --scope sync or --scope memory"
+                "{run} was recorded at scope inputs and had {threads} threads: what came from outside is known, but not what \
+                 they did to each other, so there is nothing to solve or to explain; build the program with refrain cc and \
+                 record it with --scope sync or --scope memory"
             ),
             Error::NeverAttached { path } => write!(
                 f,

@@ -1,6 +1,7 @@
 //! `explain`: one traced replay, and what it says about how the run ended.
 use crate::Result;
 use crate::loaded::LoadedRun;
+use crate::plan;
 use crate::plan::Plan;
 use crate::prepare::Observer;
 use crate::record::Show;
@@ -33,6 +34,7 @@ pub struct Explained {
 pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Result<Explained> {
     let (run, process) = run.whole().unwrap_or((run, 0));
     let (mut loaded, stage) = replay::load_replayable(run, observer)?;
+    plan::require_order(&loaded)?;
     let plan = Plan::prepare(&loaded, observer)?.moved_to_temporary(&loaded)?;
     replay::forget_lost_ends(&mut loaded, &plan);
     let watch = Watch {

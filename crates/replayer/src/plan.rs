@@ -8,16 +8,19 @@ use crate::prepare::Observed;
 use crate::prepare::Observer;
 use crate::prepare::SolverWatch;
 use crate::prepare::Work;
+use crate::turns;
 use constraint_solver::Hints;
 use constraint_solver::Solution;
 use constraint_solver::Unsolvable;
+use log_format::turns::Wanted;
 use run_model::Schedule;
 use run_model::ThreadIndex;
+use run_model::Turns;
 use run_store::Hashing;
-use run_store::Scope;
 use run_store::write_whole;
 use run_store::write_whole_with;
 use runtime_abi::schedule_file;
+use runtime_abi::turns_file;
 use serde::Deserialize;
 use serde::Serialize;
 use std::fs;
@@ -38,6 +41,8 @@ const KEY_FILE: &str = "schedule.json";
 pub struct Plan {
     pub schedule: Schedule,
     pub directory: PathBuf,
+    /// If its threads are replayed one at a time: the order of their inputs.
+    pub turns: Option<Turns>,
     /// Those of the other processes, in the same order as in the run.
     pub processes: Vec<Plan>,
     /// Owns `directory` if it had to be made for this replay alone.
@@ -117,12 +122,7 @@ impl Plan {
 
     fn prepare_one(loaded: &LoadedRun, observer: &dyn Observer) -> Result<Plan> {
         if let Some((schedule, _)) = kept(loaded) {
-            return Ok(Plan {
-                schedule,
-                directory: loaded.run.path().to_owned(),
-                processes: Vec::new(),
-                _temporary: None,
-            });
+            return Plan::with_turns(loaded, schedule);
         }
         let (schedule, statistics) = compute(loaded, &SolveOptions::default(), observer)?;
         observer.at(Work::Write, 0, 1);
@@ -150,29 +150,46 @@ impl Plan {
             let key = serde_json::to_vec_pretty(&key).expect("the key has only string keys");
             write_whole(&key_file, &key)
         });
-        if written.is_ok() {
-            return Ok(Plan {
-                schedule,
-                directory,
-                processes: Vec::new(),
-                _temporary: None,
-            });
+        match written {
+            Ok(()) => Plan::with_turns(loaded, schedule),
+            Err(_) => Plan::in_temporary_directory(loaded, schedule, turns::order_of(loaded)?),
         }
-        Plan::in_temporary_directory(loaded, schedule)
+    }
+
+    /// The schedule is in the run directory; the order of inputs is put beside it.
+    fn with_turns(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
+        let directory = loaded.run.path().to_owned();
+        let turns = turns::order_of(loaded)?;
+        run_store::remove_abandoned_parts(&directory.join(turns_file::FILE_NAME));
+        if let Some(turns) = &turns
+            && turns::write(&directory, turns, &Wanted::default()).is_err()
+        {
+            return Plan::in_temporary_directory(loaded, schedule, Some(turns.clone()));
+        }
+        Ok(Plan {
+            schedule,
+            directory,
+            turns,
+            processes: Vec::new(),
+            _temporary: None,
+        })
     }
 
     /// The same schedules, each in a directory of its own that goes away with the plan.
     pub fn moved_to_temporary(self, loaded: &LoadedRun) -> Result<Plan> {
-        let mut plan = Plan::in_temporary_directory(loaded, self.schedule)?;
+        let mut plan = Plan::in_temporary_directory(loaded, self.schedule, self.turns)?;
         let others = loaded.processes.iter().zip(self.processes);
-        let others = others.map(|(loaded, plan)| Plan::in_temporary_directory(loaded, plan.schedule));
+        let others = others.map(|(loaded, plan)| Plan::in_temporary_directory(loaded, plan.schedule, plan.turns));
         plan.processes = others.collect::<Result<_>>()?;
         Ok(plan)
     }
 
     /// The same schedule in a directory that goes away with the plan: for a replay that leaves files beside it.
-    fn in_temporary_directory(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
+    fn in_temporary_directory(loaded: &LoadedRun, schedule: Schedule, turns: Option<Turns>) -> Result<Plan> {
         let temporary = Temporary::create()?;
+        if let Some(turns) = &turns {
+            turns::write(&temporary.path, turns, &Wanted::default())?;
+        }
         write_schedule(&temporary.path.join(schedule_file::FILE_NAME), &schedule)?;
         // The runtime looks for the inputs beside the schedule.
         for thread in 0..loaded.logs.threads.len() {
@@ -185,6 +202,7 @@ impl Plan {
         Ok(Plan {
             schedule,
             directory: temporary.path.clone(),
+            turns,
             processes: Vec::new(),
             _temporary: Some(temporary),
         })
@@ -207,6 +225,7 @@ fn write_schedule(path: &Path, schedule: &Schedule) -> run_store::Result<String>
 /// an experiment, and not kept.
 pub fn solve(loaded: &LoadedRun, options: &SolveOptions, observer: &dyn Observer) -> Result<Vec<Answer>> {
     let _observed = Observed(observer);
+    require_order(loaded)?;
     let solve_one = |loaded: &LoadedRun| {
         let is_experiment = options.hints == Hints::Ignore;
         let there = (!options.again && !is_experiment).then(|| kept(loaded)).flatten();
@@ -226,13 +245,19 @@ pub fn solve(loaded: &LoadedRun, options: &SolveOptions, observer: &dyn Observer
     loaded.all().map(solve_one).collect()
 }
 
+/// What cannot be done with a run that has several threads and does not say what they did to each other.
+pub fn require_order(loaded: &LoadedRun) -> Result<()> {
+    match loaded.all().find(|process| turns::are_taken(process)) {
+        Some(process) => Err(Error::OrderUnknown {
+            run: process.run.name(),
+            threads: process.logs.threads.len(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Solves and checks, without keeping anything.
 fn compute(loaded: &LoadedRun, options: &SolveOptions, observer: &dyn Observer) -> Result<(Schedule, Statistics)> {
-    let threads = loaded.logs.threads.len();
-    if loaded.meta.scope == Scope::Inputs && threads > 1 {
-        let run = loaded.run.name();
-        return Err(Error::OrderUnknown { run, threads });
-    }
     check_memory(loaded, options)?;
     let started = Instant::now();
     let solved = constraint_solver::solve_watched(&loaded.logs, options.hints, &SolverWatch(observer));

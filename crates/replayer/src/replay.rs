@@ -76,9 +76,10 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions, observer: &dyn Observe
         } else {
             watch.jitter_seed.wrapping_add(number).max(1)
         };
-        let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &Watch { jitter_seed, ..watch }, show)?;
-        elapsed += observed.duration;
+        let watch = Watch { jitter_seed, ..watch };
+        let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, show)?;
         let verdict = judge(&loaded, &plan, &observed, &options.run_name);
+        elapsed += observed.duration;
         identical += u64::from(verdict.identical);
         if !verdict.identical {
             moved = moved.or_else(|| libraries::first_moved(&loaded.run, &observed.maps));

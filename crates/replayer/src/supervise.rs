@@ -26,6 +26,7 @@ use run_store::Outcome;
 use run_store::Scope;
 use run_store::SlotSnapshot;
 use run_store::ThreadState;
+use run_store::TurnsSnapshot;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -74,6 +75,8 @@ pub struct Observed {
     pub maps: Vec<u8>,
     /// The other processes, in the run's order.
     pub processes: Vec<ObservedProcess>,
+    /// Of the first process, if its threads take turns.
+    pub turns: TurnsSnapshot,
 }
 
 /// The same of a process other than the first. What it prints is part of the first one's output.
@@ -147,6 +150,7 @@ pub fn replay_once(
     Ok(Observed {
         end: final_end(end, &control)?,
         slots: control.slots()?,
+        turns: header.turns,
         processes: processes.collect::<Result<_>>()?,
         stdout: out.finish().map_err(unreadable)?,
         stderr: err.finish().map_err(unreadable)?,
@@ -345,7 +349,12 @@ impl<'a> Everybody<'a> {
 
     fn look_at_first(&mut self, now: &mut Progress) -> Result<()> {
         if let Some(status) = self.running.wait(Some(LOOK_EVERY))? {
-            let is_replaced = self.control.header()?.ended == Ended::Replaced;
+            let header = self.control.header()?;
+            if let Some(report) = header.divergence {
+                self.end = Some(End::Diverged(report));
+                return Ok(());
+            }
+            let is_replaced = header.ended == Ended::Replaced;
             let outcome = if is_replaced {
                 Outcome::Replaced
             } else {

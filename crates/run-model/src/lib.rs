@@ -16,6 +16,7 @@ mod logs;
 mod points;
 mod record;
 mod schedule;
+mod turns;
 
 pub use logs::Logs;
 pub use logs::Method;
@@ -31,6 +32,11 @@ pub use record::Record;
 pub use schedule::Gate;
 pub use schedule::Schedule;
 pub use schedule::ThreadSchedule;
+pub use turns::AccessId;
+pub use turns::Move;
+pub use turns::Spot;
+pub use turns::TurnRun;
+pub use turns::Turns;
 
 /// A thread of one run: 0 is the main thread, the others are numbered in the order of their creation.
 /// Never reused within a run; not Linux's thread id.

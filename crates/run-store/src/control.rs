@@ -171,6 +171,24 @@ pub struct HeaderSnapshot {
     /// First process only: how many there were in all, and how many programs were started by `posix_spawn` and its kin.
     pub processes: u32,
     pub spawned: u32,
+    /// Replay of one thread at a time.
+    pub turns: TurnsSnapshot,
+}
+
+/// How far a replay of one thread at a time has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TurnsSnapshot {
+    /// Inputs of the recorded order that have happened.
+    pub reached: u64,
+    /// Places at which another thread could have gone on.
+    pub points: u64,
+    /// Moves that could not be made where they were due.
+    pub missed: u64,
+    /// Switch points that were written down.
+    pub points_written: u64,
+    pub accesses_written: u64,
+    /// How often a thread had to give way because it ran on and on.
+    pub budgets_spent: u64,
 }
 
 /// The first divergence of a replay, in the runtime's numbers.
@@ -581,6 +599,14 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         shown: bytes[offset_of!(ControlHeader, shown)..][..SHOWN_MAX].to_vec(),
         processes: u32_at(bytes, offset_of!(ControlHeader, processes)),
         spawned: u32_at(bytes, offset_of!(ControlHeader, spawned)),
+        turns: TurnsSnapshot {
+            reached: u64_at(bytes, offset_of!(ControlHeader, order_reached)),
+            points: u64_at(bytes, offset_of!(ControlHeader, switch_points)),
+            missed: u64_at(bytes, offset_of!(ControlHeader, moves_missed)),
+            points_written: u64_at(bytes, offset_of!(ControlHeader, points_written)),
+            accesses_written: u64_at(bytes, offset_of!(ControlHeader, accesses_written)),
+            budgets_spent: u64_at(bytes, offset_of!(ControlHeader, budgets_spent)),
+        },
     })
 }
 

@@ -290,7 +290,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 12] = [
+    const NAMES: [&str; 15] = [
         SEALED,
         RECORDING,
         CONTROL,
@@ -303,6 +303,9 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         "environment",
         "schedule",
         "schedule.json",
+        "turns",
+        "moves",
+        "search",
     ];
     let is_log = name
         .strip_prefix("thread-")

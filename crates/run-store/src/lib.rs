@@ -34,6 +34,7 @@ pub use control::Origin;
 pub use control::Question;
 pub use control::SlotSnapshot;
 pub use control::ThreadState;
+pub use control::TurnsSnapshot;
 pub use control::call_sites_of;
 pub use directory::RunDirectory;
 pub use directory::RunState;

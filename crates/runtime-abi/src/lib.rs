@@ -165,6 +165,8 @@ pub mod divergence {
     pub const CALL: u32 = 6;
     /// The thread in which the recorded process ended goes on and on.
     pub const SURVIVED: u32 = 7;
+    /// One thread at a time: none can go on, and the recording has more. Reported of the thread whose event is due.
+    pub const DEADLOCK: u32 = 8;
 }
 
 #[repr(C)]
@@ -253,6 +255,20 @@ pub struct ControlHeader {
     pub streams: [[AtomicU64; 2]; 2],
     /// How often processes have written to each of them, since there have been two.
     pub turns: [AtomicU32; 2],
+
+    // Replay of one thread at a time (`turns_file`): how far it has come.
+    /// Events of the recorded order that have happened.
+    pub order_reached: AtomicU64,
+    /// Places at which another thread could have gone on instead.
+    pub switch_points: AtomicU64,
+    /// Moves that were asked for and could not be made where they were due.
+    pub moves_missed: AtomicU64,
+    /// Switch points that were written down.
+    pub points_written: AtomicU64,
+    /// Accesses that were written down.
+    pub accesses_written: AtomicU64,
+    /// How often a thread had to give way because it went on and on without a switch point.
+    pub budgets_spent: AtomicU64,
 
     /// Absolute path of the run directory, where logs are created (record) or the schedule is (replay).
     pub run_directory: [u8; 4096],
@@ -475,6 +491,159 @@ pub mod schedule_file {
     const _: () = assert!(size_of::<ThreadGates>() == 24);
     const _: () = assert!(size_of::<GateEntry>() == 48);
     const _: () = assert!(size_of::<WaitEntry>() == 16);
+}
+
+/// The file `turns` as the runtime maps it, beside the schedule, when threads are replayed one at a time; all numbers
+/// little-endian. `log-format` writes it.
+///
+/// ```text
+/// TurnsHeader | ThreadTurns × threads | TurnRun × runs | MoveEntry × moves
+/// ```
+///
+/// The runs are the recorded order: so many events of this thread, then so many of that one. An event, here, is an entry of
+/// a thread's inputs that has a time.
+pub mod turns_file {
+    /// "RFRNTRN\x01", little-endian.
+    pub const MAGIC: u64 = 0x014e_5254_4e52_4652;
+    pub const VERSION: u32 = 1;
+    pub const FILE_NAME: &str = "turns";
+    /// Where the runtime writes the switch points, if that is wanted: `SwitchPoint` × `ControlHeader::switch_points`, but not
+    /// more than `TurnsHeader::points_max`.
+    pub const POINTS_FILE_NAME: &str = "switch-points";
+    /// The same for accesses: `AccessEntry` × `ControlHeader::accesses_written`.
+    pub const ACCESSES_FILE_NAME: &str = "accesses";
+    /// There is no run.
+    pub const NO_RUN: u32 = u32::MAX;
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct TurnsHeader {
+        pub magic: u64,
+        pub version: u32,
+        pub threads: u32,
+        pub runs: u64,
+        /// Of all runs together.
+        pub events: u64,
+        pub moves: u64,
+        /// Switch points that are written down, at most, of those inside the window; and accesses.
+        pub points_max: u64,
+        pub accesses_max: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct ThreadTurns {
+        /// Its first run, or `NO_RUN`.
+        pub first: u32,
+        pub reserved: u32,
+        /// The window begins for it when it has had so many inputs of the order.
+        pub window: u64,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct TurnRun {
+        pub thread: u32,
+        pub count: u32,
+        /// The same thread's next run, or `NO_RUN`.
+        pub next: u32,
+        pub reserved: u32,
+    }
+
+    /// A switch point of a thread, or an access in the block after it: `run_model::Spot`, `run_model::AccessId`.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Place {
+        pub thread: u32,
+        pub reserved: u32,
+        pub calls: u64,
+        pub nth: u64,
+        /// Of an access.
+        pub address: u64,
+        pub access: u64,
+    }
+
+    /// `run_model::Move`.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct MoveEntry {
+        /// One of `kind`.
+        pub kind: u32,
+        /// Who goes on.
+        pub to: u32,
+        pub at: Place,
+        pub until: Place,
+    }
+
+    /// Values of [`MoveEntry::kind`].
+    pub mod kind {
+        pub const PREEMPT: u32 = 1;
+        pub const REVERSE: u32 = 2;
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct SwitchPoint {
+        /// Events of the order that had happened.
+        pub reached: u64,
+        /// The program's code that came here: an address.
+        pub label: u64,
+        /// The point in its thread's own terms.
+        pub calls: u64,
+        pub nth: u64,
+        /// Those of the first 64 threads that could have gone on.
+        pub runnable: u64,
+        /// The thread that came here, and the one that went on.
+        pub thread: u32,
+        pub next: u32,
+        /// One of `what`.
+        pub what: u32,
+        pub reserved: u32,
+    }
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct AccessEntry {
+        pub place: Place,
+        /// The instruction.
+        pub label: u64,
+        /// Switch points that were written down before it.
+        pub passed: u64,
+        /// Events of the order that had happened.
+        pub reached: u64,
+        /// Some of `flag`.
+        pub flags: u32,
+        pub reserved: u32,
+    }
+
+    /// Of [`AccessEntry::flags`].
+    pub mod flag {
+        pub const WRITES: u32 = 1;
+    }
+
+    /// Values of [`SwitchPoint::what`].
+    pub mod what {
+        /// Before a lock is acquired, or a wait of another kind.
+        pub const ACQUIRE: u32 = 1;
+        /// After one was released, or somebody was signalled.
+        pub const RELEASE: u32 = 2;
+        /// Before an event of the order.
+        pub const EVENT: u32 = 3;
+        /// Before another input: a clock that was read, for instance.
+        pub const INPUT: u32 = 4;
+        /// A thread was created.
+        pub const SPAWN: u32 = 5;
+        /// The thread has to wait, or to give way, or is at its end.
+        pub const FORCED: u32 = 6;
+    }
+
+    const _: () = assert!(size_of::<TurnsHeader>() == 56);
+    const _: () = assert!(size_of::<ThreadTurns>() == 16);
+    const _: () = assert!(size_of::<TurnRun>() == 16);
+    const _: () = assert!(size_of::<Place>() == 40);
+    const _: () = assert!(size_of::<MoveEntry>() == 88);
+    const _: () = assert!(size_of::<SwitchPoint>() == 56);
+    const _: () = assert!(size_of::<AccessEntry>() == 72);
 }
 
 /// The file `trace-N` that thread N writes in a traced replay, beside the schedule; all numbers little-endian.

@@ -9,6 +9,7 @@ use crate::local::Local;
 use crate::processes;
 use crate::sites::Line;
 use crate::sys;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
@@ -120,6 +121,9 @@ pub fn by_exit() {
 /// The calling thread is about to leave, and everybody with it.
 pub fn at_last_call() {
     if let Some(local) = Local::current() {
+        if control::mode() == Mode::Replay {
+            local.pass_advice(-1);
+        }
         end_now(local);
     }
 }
@@ -145,6 +149,16 @@ pub fn by_exec() -> ! {
     crate::replay::sleep_forever()
 }
 
+/// Replay of one thread at a time: it went another way, the tool has been told, and nobody can do anything more.
+pub fn by_divergence() -> ! {
+    debugger::after_divergence();
+    if control::header().debugged == 0 {
+        // SAFETY: ends the process.
+        unsafe { sys::syscall(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
+    }
+    crate::replay::sleep_forever()
+}
+
 /// Recording: this thread ends the process. Replaying: it does so only if it did.
 fn note_end(local: &Local, how: u32) {
     if control::mode() == Mode::Record {
@@ -160,6 +174,9 @@ pub fn be_the_last(local: &Local) {
         return;
     }
     wait_for_others();
+    if turns::is_on() {
+        return;
+    }
     for other in (0..control::header().threads.load(Relaxed)).filter(|other| *other != local.index) {
         let mut waited = 0;
         while sys::is_thread(control::slot(other).os_thread.load(Relaxed)) && waited < GOING_NS {
@@ -175,6 +192,9 @@ fn wait_for_others() {
         return;
     }
     let Some(local) = Local::current() else { return };
+    if turns::is_on() {
+        return turns::wait_for_end(local);
+    }
     wait_until_others_are_done(local.index);
     // One of them may have been writing: there is more of it to be seen than there are events.
     let mut waited = 0;

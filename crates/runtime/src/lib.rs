@@ -37,3 +37,4 @@ mod sites;
 mod startup;
 mod sys;
 mod trace;
+mod turns;

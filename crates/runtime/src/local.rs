@@ -96,6 +96,10 @@ pub struct Local {
     pub inside_event: bool,
     /// A thread of a library that ends its threads when and how it likes (`interpose::callers`): its end is no event.
     pub ends_unseen: bool,
+    /// Inside libc's pthread_create: the new thread may wait for it without having a turn.
+    pub is_creating: bool,
+    /// Scope `inputs`, recording: what makes a request for the thread's end come again.
+    pub request_timer: Option<libc::c_int>,
     /// Calls that were made and not logged: where between two events a signal came, at scope `inputs`.
     pub real_calls: u64,
     /// What system calls bring in: where it is recorded.
@@ -210,6 +214,8 @@ impl Local {
                 argument: core::ptr::null_mut(),
                 blocked: 0,
                 ends_unseen: false,
+                is_creating: false,
+                request_timer: None,
                 created: Point::default(),
                 once: None,
                 known: [Point::default(); 64],

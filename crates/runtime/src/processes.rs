@@ -15,6 +15,7 @@ use crate::local::Local;
 use crate::replay;
 use crate::sites::Line;
 use crate::sys;
+use crate::turns;
 use core::ffi::c_long;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicBool;
@@ -280,14 +281,22 @@ impl Local {
     pub fn record_fork(&mut self, number: c_long, real: impl FnOnce() -> isize) -> isize {
         let process = match control::root().follow {
             0 => 0,
-            _ => control::root().processes.fetch_add(1, Relaxed),
+            _ => {
+                // Who is writing has no turn, as long as there is one process: it is to be done with that.
+                let _streams = [1, 2].map(calls::write_alone);
+                control::root().processes.fetch_add(1, Relaxed)
+            }
         };
         // The parent goes on counting in the slot that the child begins with.
         // SAFETY: a slot is numbers only, and this one is written by this thread alone.
         let slot = unsafe { core::ptr::read(self.slot) };
+        // The child may have done much before its parent comes back.
+        let began = calls::now();
         let result = real();
         if result != 0 {
-            self.log_call(number, result, process, &[]);
+            let mut entry = self.input_entry(number, result, process);
+            entry.time = began;
+            self.log_entry(entry, &[]);
             self.complete();
             return result;
         }
@@ -349,6 +358,7 @@ impl Local {
         sys::register_barrier();
         IS_NEW_CHILD.store(true, Relaxed);
         IS_ALONE.store(true, Relaxed);
+        calls::nobody_writes();
         header.attached.store(1, Release);
         Ok(())
     }
@@ -395,6 +405,8 @@ impl Local {
         self.begin_files();
         IS_NEW_CHILD.store(true, Relaxed);
         self.install_again();
+        turns::begin(self.index);
+        turns::watch_time();
         control::header().attached.store(1, Release);
     }
 

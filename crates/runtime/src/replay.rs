@@ -11,6 +11,7 @@ use crate::local::Local;
 use crate::real;
 use crate::sys;
 use crate::trace;
+use crate::turns;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -47,6 +48,9 @@ pub fn open_schedule() {
         crate::ending::die(b"cannot map the schedule of this run", 0);
     }
     sys::close(file);
+    if control::inputs_only() {
+        turns::open();
+    }
     let header = schedule();
     let expected = size_of::<ScheduleHeader>() as u64
         + header.threads as u64 * size_of::<ThreadGates>() as u64
@@ -98,6 +102,12 @@ pub fn others_are_done(me: u32) -> bool {
         thread == me as usize || control::slot(thread as u32).count.load(Acquire) >= part.events
     };
     threads().iter().enumerate().all(done)
+}
+
+/// Has the recording more of `thread` than it has done?
+pub fn is_short(thread: u32) -> bool {
+    let part = threads().get(thread as usize);
+    part.is_some_and(|part| control::slot(thread).count.load(Acquire) < part.events)
 }
 
 /// Has every thread but `me` come to where it stays?
@@ -260,6 +270,11 @@ impl Local {
         self.event() >= self.cursor.events
     }
 
+    /// Did the recorded process end in this thread?
+    pub fn is_the_end(&self) -> bool {
+        self.cursor.survival != u64::MAX
+    }
+
     /// Did this thread die in the recording when it had completed `events`? Then what replay leaves out otherwise has
     /// to be done: it may be what the thread died of.
     pub fn dies_after(&self, events: u64) -> bool {
@@ -390,6 +405,7 @@ impl Local {
         self.wake_sleepers();
         release_streams();
         self.slot.state.store(thread_state::STOPPED, Release);
+        turns::stop(self.index);
         debugger::after_stop();
         sleep_forever();
     }
@@ -413,6 +429,9 @@ impl Local {
             header.divergence_other_count.store(other_count, Relaxed);
             // Release: pairs with the Acquire in `has_diverged` and in the replayer.
             header.divergence_kind.store(kind, Release);
+            if turns::is_on() {
+                ending::by_divergence();
+            }
             debugger::after_divergence();
         }
         sleep_forever();

@@ -6,8 +6,10 @@ use crate::heap;
 use crate::local::Local;
 use crate::preload;
 use crate::processes;
+use crate::real;
 use crate::replay;
 use crate::sys;
+use crate::turns;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -46,6 +48,9 @@ fn start() {
         take_over();
     }
     STATE.store(DONE, Release);
+    // Found now: later, `dlsym` may want to free the text of an error, by the function that is looked for.
+    // SAFETY: nothing is freed.
+    unsafe { real::free(core::ptr::null_mut()) };
 }
 
 /// Runs before the program's constructors, in case nothing has called us by then.
@@ -70,6 +75,10 @@ static CONSTRUCTOR: extern "C" fn() = {
                 crate::interpose::prepare_openmp();
             }
             crate::interpose::prepare_threads();
+            turns::watch_time();
+            if control::inputs_only() {
+                fix_arenas();
+            }
         }
     }
     construct
@@ -84,6 +93,28 @@ fn load_unwinder() {
     let mut frame = core::ptr::null_mut();
     // SAFETY: room for one frame.
     unsafe { backtrace(&mut frame, 1) };
+}
+
+/// libc asks how many processors there are when it first needs more than eight arenas for its heaps, in whichever thread that
+/// is: which one may be another in replay, at scope `inputs`. So it is asked here, and libc is told the answer.
+fn fix_arenas() {
+    const ARENAS_MAX: libc::c_int = -8;
+    const ARENAS_EACH: u64 = 8;
+    unsafe extern "C" {
+        fn mallopt(parameter: libc::c_int, value: libc::c_int) -> libc::c_int;
+    }
+    // The user's wish, which libc knows already.
+    // SAFETY: names are strings; the environment is as the kernel made it.
+    let is_set = [c"MALLOC_ARENA_MAX", c"MALLOC_ARENA_TEST", c"GLIBC_TUNABLES"]
+        .iter()
+        .any(|name| unsafe { !libc::getenv(name.as_ptr()).is_null() });
+    let mut processors = sys::processors();
+    // SAFETY: a number of ours.
+    unsafe { crate::calls::note_instruction((&raw mut processors).cast(), size_of::<u64>() as u64) };
+    if !is_set {
+        // SAFETY: sets a number of libc's.
+        unsafe { mallopt(ARENAS_MAX, (processors * ARENAS_EACH) as libc::c_int) };
+    }
 }
 
 fn take_over() {
@@ -111,6 +142,7 @@ fn take_over() {
         processes::copy_to_run(b"/proc/self/maps\0", b"maps");
     }
     Local::install(local);
+    turns::begin(index);
     control::observe();
 }
 

@@ -120,6 +120,20 @@ pub fn forbid(address: u64, bytes: usize) {
     };
 }
 
+/// Maps memory wherever there is room; 0: there is none.
+pub fn map_anywhere(bytes: usize) -> u64 {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: new memory replaces nothing.
+    let got = unsafe { syscall(libc::SYS_mmap, [0, bytes, PROTECTION, flags as usize, usize::MAX, 0]) };
+    got.max(0) as u64
+}
+
+/// Gives pages the protection that the program wants for them.
+pub fn protect(address: u64, bytes: usize, protection: usize) {
+    // SAFETY: callers pass a mapping of the program's.
+    unsafe { syscall(libc::SYS_mprotect, [address as usize, bytes, protection, 0, 0, 0]) };
+}
+
 /// Opens the NUL-terminated `path`; returns the descriptor or the errno.
 pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
     open_at(libc::AT_FDCWD, path, flags)
@@ -456,6 +470,22 @@ pub fn map_to_read(address: u64, bytes: usize, file: i32, offset: usize) -> Resu
     } else {
         Err(-got as i32)
     }
+}
+
+/// Processors that we may use.
+pub fn processors() -> u64 {
+    let mut set = [0u64; 128];
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let got = unsafe {
+        syscall(
+            libc::SYS_sched_getaffinity,
+            [0, size_of_val(&set), set.as_mut_ptr() as usize, 0, 0, 0],
+        )
+    };
+    if got <= 0 {
+        return 1;
+    }
+    set.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
 pub fn thread_id() -> u32 {

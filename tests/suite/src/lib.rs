@@ -36,8 +36,10 @@ pub mod recording;
 pub mod rust;
 pub mod sandbox;
 pub mod schedules;
+pub mod searched;
 pub mod speed;
 pub mod tool;
+pub mod turns;
 
 /// Why a test did not pass.
 #[derive(Debug)]

@@ -16,7 +16,9 @@ use refrain_suite::processes;
 use refrain_suite::projects;
 use refrain_suite::rust;
 use refrain_suite::schedules;
+use refrain_suite::searched;
 use refrain_suite::speed;
+use refrain_suite::turns;
 use std::process::ExitCode;
 
 fn trials() -> Result<Vec<Trial>, String> {
@@ -37,6 +39,8 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(packed::trials()?);
     trials.extend(debugger::trials()?);
     trials.extend(processes::trials()?);
+    trials.extend(turns::trials()?);
+    trials.extend(searched::trials()?);
     Ok(trials)
 }
 

@@ -35,20 +35,79 @@ unsafe extern "C" {
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
 }
 
+/// Of the kernel's flags of an action: it says how to return.
+pub const HAS_RESTORER: u64 = 0x0400_0000;
+
+/// How handlers of ours return.
+pub fn restorer() -> usize {
+    &raw const __refrain_restore as usize
+}
+
 /// Is this the signal that has our handler in the place of libc's? libc is told that it has installed its own.
 pub fn is_ours(signal: usize) -> bool {
     signal == SIGNAL as usize && control::observes_sync()
 }
 
-/// Our handler in the place of libc's. Without recorded synchronisation cancellation stays libc's affair.
+/// Is this libc's signal, at scope `inputs`? There it is one like those of the program: it is noted, ends the call that the thread is in, and
+/// libc's handler runs when that has returned.
+pub fn is_signal(signal: usize) -> bool {
+    signal == SIGNAL as usize && control::inputs_only()
+}
+
+/// How long after a request that came too early for the call it was to end, it comes again.
+const AGAIN_NS: u64 = 1_000_000;
+
+/// Scope `inputs`, recording: the request has come, and is to come again until the thread is at a safe point. There is no
+/// other way to be sure that it does not come just before the thread begins to wait inside the kernel.
+pub fn come_again(timer: &mut Option<c_int>) {
+    #[repr(C)]
+    struct Event {
+        value: usize,
+        signal: c_int,
+        notify: c_int,
+        thread: u32,
+        rest: [u32; 11],
+    }
+    let event = Event {
+        value: 0,
+        signal: SIGNAL,
+        notify: libc::SIGEV_THREAD_ID,
+        thread: sys::thread_id(),
+        rest: [0; 11],
+    };
+    let mut made: c_int = 0;
+    let once = [0, 0, 0, AGAIN_NS];
+    // SAFETY: the kernel reads an event and a time, and writes a number.
+    unsafe {
+        if timer.is_none() {
+            let (event, made_at) = (&raw const event as usize, &raw mut made as usize);
+            let arguments = [libc::CLOCK_MONOTONIC as usize, event, made_at, 0, 0, 0];
+            *timer = (sys::syscall(libc::SYS_timer_create, arguments) == 0).then_some(made);
+        }
+        if let Some(timer) = *timer {
+            let arguments = [timer as usize, 0, once.as_ptr() as usize, 0, 0, 0];
+            sys::syscall(libc::SYS_timer_settime, arguments);
+        }
+    }
+}
+
+/// The thread is at a safe point.
+pub fn stop_coming(timer: &mut Option<c_int>) {
+    if let Some(timer) = timer.take() {
+        // SAFETY: a timer of ours.
+        unsafe { sys::syscall(libc::SYS_timer_delete, [timer as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Our handler in the place of libc's. At scope `inputs`: `is_signal`.
 pub fn install() {
     if !control::observes_sync() {
         return;
     }
     let action: [usize; 4] = [
         on_signal as *const () as usize,
-        (libc::SA_SIGINFO | libc::SA_RESTART | 0x0400_0000) as usize,
-        &raw const __refrain_restore as usize,
+        (libc::SA_SIGINFO | libc::SA_RESTART) as usize | HAS_RESTORER as usize,
+        restorer(),
         0,
     ];
     // SAFETY: the kernel reads an action of four words; the handler lives as long as the process.

@@ -1,8 +1,13 @@
 //! Which descriptors are the recorded standard output and error: what is written there appears in replay, too.
 use crate::control;
+use crate::control::Mode;
+use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU8;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
 
 const NOWHERE: u8 = 0;
 
@@ -36,6 +41,46 @@ pub fn count_shown(descriptor: usize, bytes: u64) {
         // Relaxed: the tool reads it when the process has ended.
         control::header().shown_bytes[stream as usize - 1].fetch_add(bytes, Relaxed);
     }
+}
+
+/// One for each stream. Free, held, or held and awaited.
+static HELD: [AtomicU32; 2] = [const { AtomicU32::new(FREE) }; 2];
+const FREE: u32 = 0;
+const TAKEN: u32 = 1;
+const AWAITED: u32 = 2;
+const LOOK_AGAIN_NS: u64 = 100_000_000;
+
+/// While this exists, no other thread of the process writes to the same stream.
+pub struct Alone(&'static AtomicU32);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `alone`.
+        if self.0.swap(FREE, Release) == AWAITED {
+            sys::futex_wake_all(self.0);
+        }
+    }
+}
+
+/// Recording: when only times tell the order of threads, who writes to a stream, 1 or 2, does so alone. Otherwise two that
+/// write at the same time could have written in another order than their times say.
+pub fn alone(stream: i32) -> Option<Alone> {
+    if control::mode() != Mode::Record || !control::inputs_only() || !control::is_threaded() {
+        return None;
+    }
+    let held = &HELD[stream as usize - 1];
+    // Acquire: pairs with the Release in `drop`.
+    if held.compare_exchange(FREE, TAKEN, Acquire, Relaxed).is_err() {
+        while held.swap(AWAITED, Acquire) != FREE {
+            sys::futex_wait(held, AWAITED, LOOK_AGAIN_NS);
+        }
+    }
+    Some(Alone(held))
+}
+
+/// A forked child: nobody writes.
+pub fn nobody_writes() {
+    HELD.iter().for_each(|held| held.store(FREE, Relaxed));
 }
 
 /// Follows descriptors through a call that succeeded.

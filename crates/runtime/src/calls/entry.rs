@@ -5,6 +5,7 @@ use crate::calls::quick;
 use crate::control;
 use crate::interpose;
 use crate::local::Local;
+use crate::turns;
 use core::arch::naked_asm;
 use core::ffi::c_long;
 use core::mem::offset_of;
@@ -14,6 +15,8 @@ use core::mem::offset_of;
 pub struct Registers {
     pub number: c_long,
     pub arguments: [usize; 6],
+    /// When it began, if it went the quick way and is one that others may have been waiting for.
+    pub began: u64,
 }
 
 /// Calls a function with the registers and, as its second argument, what is in rax; then all registers are as before, but
@@ -139,11 +142,37 @@ pub unsafe extern "C" fn enter() {
         "jne 7f",
         "test r11d, {real}",
         "jne 4f",
+        // When it began, if others may have been waiting for it.
+        "test r11d, {unless_shown}",
+        "je 5f",
+        "mov [rsp + {third}], rdx",
+        "rdtsc",
+        "shl rdx, 32",
+        "or rax, rdx",
+        "mov [rsp + {began}], rax",
+        "mov rdx, [rsp + {third}]",
+        "mov rax, [rsp]",
+        "5:",
         "syscall",
         call_preserving!("record"),
         "jmp 8f",
-        // It is not logged.
+        // It is not logged, unless it is a futex call with a time limit.
         "4:",
+        "test r11d, {unless_timed}",
+        "je 6f",
+        "test r10, r10",
+        "je 6f",
+        "mov r11d, esi",
+        "and r11d, {command}",
+        "cmp r11d, {wait}",
+        "je 7f",
+        "cmp r11d, {wait_bitset}",
+        "je 7f",
+        "cmp r11d, {lock_pi}",
+        "je 7f",
+        "cmp r11d, {lock_pi2}",
+        "je 7f",
+        "6:",
         "inc qword ptr [rcx + {real_calls}]",
         "syscall",
         "mov rcx, qword ptr [rip + __refrain_local@GOTTPOFF]",
@@ -167,6 +196,14 @@ pub unsafe extern "C" fn enter() {
         streams = sym descriptors::STREAMS,
         unless_named = const quick::UNLESS_NAMED,
         real = const quick::REAL,
+        unless_timed = const quick::UNLESS_TIMED,
+        command = const turns::COMMAND,
+        wait = const libc::FUTEX_WAIT,
+        wait_bitset = const libc::FUTEX_WAIT_BITSET,
+        lock_pi = const libc::FUTEX_LOCK_PI,
+        lock_pi2 = const turns::LOCK_PI2,
+        third = const offset_of!(Registers, arguments) + 16,
+        began = const offset_of!(Registers, began),
         calls_pass = const offset_of!(Local, calls_pass),
         real_calls = const offset_of!(Local, real_calls),
         pending = const offset_of!(Local, pending) + offset_of!(calls::Pending, count),
@@ -199,6 +236,8 @@ pub unsafe extern "C" fn enter_from_elsewhere() {
     )
 }
 
+// Room below the vector registers.
+const _: () = assert!(size_of::<Registers>() == 64);
 // Three flags that are looked at as one word.
 const _: () = assert!(offset_of!(Local, inside_event) == offset_of!(Local, calls_pass) + 1);
 const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_pass) + 2);

@@ -1,4 +1,5 @@
 //! The file `thread-N.inputs`: grown while recording, mapped whole and read in place in replay.
+use crate::calls::in_turn;
 use crate::calls::signals;
 use crate::calls::stream;
 use crate::calls::stream::EXTENSION;
@@ -229,6 +230,37 @@ impl InputReader {
     /// The number of the next call.
     pub fn next_number(&self) -> Option<u32> {
         Some(self.head.as_ref()?.entry.number)
+    }
+
+    /// Has the next input a place in the order of all threads' inputs?
+    pub fn has_place(&self) -> bool {
+        self.head.as_ref().is_some_and(|call| call.entry.time != 0)
+    }
+
+    /// The result of a wait with a time limit, if that comes next, at `event`.
+    pub fn next_timed_wait(&self, event: u64) -> Option<i64> {
+        let entry = self.head.as_ref()?.entry;
+        (entry.number == libc::SYS_futex as u32 && entry.event == event).then_some(entry.result)
+    }
+
+    /// The seconds that a look at the clock by the call `number` showed, if that comes next.
+    pub fn next_clock(&self, number: u32) -> Option<u64> {
+        let head = self.head.as_ref().filter(|call| call.entry.number == number)?;
+        let (_, bytes) = head.ranges().next()?;
+        let seconds = bytes.get(..size_of::<u64>())?;
+        Some(u64::from_le_bytes(seconds.try_into().ok()?))
+    }
+
+    /// Does libc's allocator look next whether it may give memory back?
+    pub fn asks_for_heap(&self) -> bool {
+        let head = self.head.as_ref().map(|call| call.entry);
+        head.is_some_and(|entry| entry.number == libc::SYS_openat as u32 && entry.check == in_turn::ASKS_FOR_HEAP)
+    }
+
+    /// The signal that comes next, if one does, at `event`.
+    pub fn next_signal_number(&self, event: u64) -> Option<u32> {
+        let entry = self.head.as_ref()?.entry;
+        (entry.event == event).then(|| entry.number.checked_sub(signals::FIRST))?
     }
 
     /// Does the next call, if there is one, belong to `event`?

@@ -2,10 +2,12 @@
 pub mod cancellation;
 mod descriptors;
 mod entry;
+mod in_turn;
 mod inputs;
 mod instructions;
 mod objects;
 mod patch;
+mod places;
 mod quick;
 pub mod rights;
 pub mod signals;
@@ -13,9 +15,14 @@ mod stream;
 mod table;
 mod vdso;
 
+pub use descriptors::alone as write_alone;
+pub use descriptors::nobody_writes;
+pub use in_turn::note_cancel;
+pub use in_turn::note_spawn;
 pub use inputs::InputReader;
 pub use inputs::InputWriter;
 pub use inputs::unmap as unmap_inputs;
+pub use instructions::__refrain_instruction as note_instruction;
 pub use objects::is_installed;
 pub use signals::Pending;
 pub use signals::SignalStack;
@@ -29,6 +36,7 @@ use crate::preload;
 use crate::processes;
 use crate::replay::Doing;
 use crate::sys;
+use crate::turns;
 use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
@@ -162,14 +170,14 @@ fn any_clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 
 pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let Some(argument) = preload::variables_of(number) else {
         // SAFETY: the caller's promise.
-        return unsafe { any_call(number, arguments) };
+        return turns::quietly(|| unsafe { any_call(number, arguments) });
     };
     let mut changed = *arguments;
     // SAFETY: the caller's promise.
     unsafe {
         preload::with_us(arguments[argument] as *const *const c_char, |variables| {
             changed[argument] = variables as usize;
-            any_call(number, &changed)
+            turns::quietly(|| any_call(number, &changed))
         })
     }
 }
@@ -186,6 +194,11 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     if control::mode() == Mode::Off {
         return real(arguments);
     }
+    if number == libc::SYS_rt_sigaction && cancellation::is_signal(arguments[0]) {
+        // libc installs it inside of a call that passes.
+        // SAFETY: the caller's promise.
+        return unsafe { signals::set_action(*arguments) };
+    }
     if is_shared_mapping(number, arguments) {
         control::share_memory();
     }
@@ -195,6 +208,13 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let Some(local) = Local::current() else {
         return real(arguments);
     };
+    if turns::is_on() && turns::has_turn(local.index) {
+        match number {
+            libc::SYS_futex => return local.take_turns_at_futex(arguments, real),
+            libc::SYS_exit => turns::leave(local),
+            _ => {}
+        }
+    }
     let treatment = table::look_up(number, arguments).treatment;
     // Also of a child of posix_spawn that found no program: until it is gone, our memory is its own.
     if local.calls_pass {
@@ -211,11 +231,18 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let result = match treatment {
         Treatment::Yield if is_replay => {
             local.real_calls += 1;
+            if turns::is_on() {
+                turns::give_way(local);
+            }
             0
         }
         Treatment::Real | Treatment::Yield | Treatment::End => {
             local.real_calls += 1;
-            real(arguments)
+            let result = real(arguments);
+            if number == libc::SYS_futex && !is_replay {
+                local.record_timed_wait(arguments, result);
+            }
+            result
         }
         Treatment::Fork if is_replay => local.replay_fork(number, *arguments),
         Treatment::Fork => local.record_fork(number, || real(arguments)),
@@ -271,7 +298,9 @@ impl Local {
         if let (libc::SYS_write, Some(stream)) = (number, shown) {
             return self.record_output(stream, arguments, real);
         }
+        let _stream = shown.and_then(descriptors::alone);
         let _turn = shown.and_then(|stream| processes::take_turn(self, stream));
+        let began = stamp(number);
         let memory = control::observes_memory();
         let writes = table::look_up(number, arguments).writes;
         let lengths = lengths_before(writes, arguments);
@@ -301,7 +330,11 @@ impl Local {
         if ranges.is_short {
             note_unknown(number);
         }
-        self.log_call(number, result, check(number, arguments, result), ranges.all());
+        let mut entry = self.input_entry(number, result, check(number, arguments, result));
+        if table::acts_on_others(number) {
+            entry.time = began;
+        }
+        self.log_entry(entry, ranges.all());
         if !self.inside_event {
             self.complete();
             // New memory is nobody else's yet, and may be read-only.
@@ -340,17 +373,21 @@ impl Local {
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
     /// kernel still finishes its call, but comes back no more.
     fn record_output(&mut self, stream: i32, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
+        let _stream = descriptors::alone(stream);
         let _turn = processes::take_turn(self, stream);
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
         let check = check(number, arguments, expected);
         // Counted first: if it is logged and never happens, the tool finds it missing.
         descriptors::count_shown(arguments[0], expected as u64);
-        self.log_call(number, expected, check, &[]);
+        let began = self.input_entry(number, expected, check);
+        self.log_entry(began, &[]);
         let result = self.blocking(|| real(arguments));
         if result != expected {
             let check = if result < 0 { 0 } else { check };
             descriptors::count_shown(arguments[0], (result.max(0) - expected) as u64);
-            self.inputs.correct_last(self.input_entry(number, result, check));
+            let mut entry = self.input_entry(number, result, check);
+            entry.time = began.time;
+            self.inputs.correct_last(entry);
         }
         if !self.inside_event {
             self.complete();
@@ -408,7 +445,11 @@ impl Local {
 
     #[inline]
     pub fn log_call(&mut self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
-        let entry = self.input_entry(number, result, check);
+        self.log_entry(self.input_entry(number, result, check), ranges);
+    }
+
+    #[inline]
+    pub fn log_entry(&mut self, entry: Entry, ranges: &[Range]) {
         // SAFETY: the kernel has just written these ranges.
         if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);
@@ -417,12 +458,18 @@ impl Local {
 
     /// Replay: the next recorded call, which must be this one.
     pub fn next_call(&mut self, number: c_long) -> Call<'static> {
+        if turns::is_on() {
+            self.wait_for_input(number);
+        }
         let call = match self.is_at_end() {
             // It was logged, but the recorded process ended before it happened.
             true => None,
-            false => self.recorded_inputs.next(),
+            false => self.take_input(),
         };
         let Some(call) = call else {
+            if turns::is_on() {
+                self.diverge_at_end(number);
+            }
             // It was in this call when the recorded process ended, or waited for somebody who was. An event that it was
             // to come back to is as complete as it became.
             if self.inside_event && !self.is_at_end() {
@@ -432,6 +479,7 @@ impl Local {
         };
         let (entry, event) = (call.entry, self.event());
         if entry.number != number as u32 || entry.event != event {
+            in_turn::note_difference(&entry);
             self.diverge(divergence::CALL, doing(number), entry.number, entry.event, 0);
         }
         call
@@ -440,6 +488,15 @@ impl Local {
     /// Replay: the recorded call must be this one; its answer is given, and nothing is done.
     fn answer(&mut self, number: c_long, arguments: &[usize; 6]) -> isize {
         self.declare_outgoing(number, arguments);
+        if turns::is_on() {
+            if table::is_clock(number) && !self.has_clock(number, arguments) {
+                return in_turn::invent_clock(number, arguments);
+            }
+            if in_turn::asks_for_heap(number, arguments) && !self.recorded_inputs.asks_for_heap() {
+                return -libc::ENOENT as isize;
+            }
+            self.pass_advice(number);
+        }
         let is_in_turn = self.recorded_inputs.next_number() == Some(processes::TURN as u32);
         let turn = is_in_turn.then(|| self.next_call(processes::TURN).entry.result as u32);
         let call = self.next_call(number);
@@ -447,6 +504,7 @@ impl Local {
         let result = entry.result as isize;
         let given = check(number, arguments, result);
         if entry.check != given && entry.check != 0 {
+            in_turn::note_difference(&entry);
             self.diverge(divergence::VALUE, doing(number), 0, entry.check as u64, given as u64);
         }
         let show = || {
@@ -464,13 +522,18 @@ impl Local {
         if !self.inside_event {
             self.complete();
         }
-        for (address, bytes) in call.ranges().filter(|_| number != libc::SYS_mmap) {
+        if turns::is_on() && number != libc::SYS_mmap {
+            places::put(number, arguments, &call);
+            in_turn::note_clock(number, arguments);
+        }
+        for (address, bytes) in call.ranges().filter(|_| number != libc::SYS_mmap && !turns::is_on()) {
             match self.inside_event {
                 true => inputs::copy(bytes.as_ptr(), address as *mut u8, bytes.len()),
                 false => self.take_in(address, bytes.as_ptr(), bytes.len()),
             }
         }
         match number {
+            libc::SYS_mmap if result > 0 && turns::is_on() => return places::map(arguments, &call),
             libc::SYS_mmap if result > 0 => map_again(arguments, result as u64, &call),
             libc::SYS_gettid => self.recorded_tid = result as usize,
             _ if is_to_self(number, arguments) => self.signal_self(number, *arguments),
@@ -698,6 +761,9 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
         return 0;
     }
     let Some((bytes, count)) = table::outgoing(number) else {
+        if in_turn::asks_for_heap(number, arguments) {
+            return in_turn::ASKS_FOR_HEAP;
+        }
         return number as u32 | 1;
     };
     let length = arguments[count].min(CHECKED_BYTES);
@@ -710,7 +776,13 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
 /// says it itself.
 #[inline]
 fn stamp(number: c_long) -> u64 {
-    if !control::inputs_only() || table::is_clock(number) || !control::is_threaded() {
+    if table::is_clock(number) { 0 } else { now() }
+}
+
+/// The processor's time-stamp counter, if it is of interest.
+#[inline]
+pub fn now() -> u64 {
+    if !control::inputs_only() || !control::is_threaded() {
         return 0;
     }
     // SAFETY: an instruction that reads a counter.

@@ -263,17 +263,17 @@ fn replace(object: &Loaded, known: &Object) -> Result<(), Refusal> {
 
 /// Ourselves, libc, the loader, the kernel's own object, and libraries whose calls pass wherever they come from.
 fn is_left_alone(object: &Loaded, name: &[u8]) -> bool {
-    const LIBGOMP: &[u8] = b"/libgomp.so";
     // SAFETY: asks for numbers.
     let (loader, kernel) = unsafe { (libc::getauxval(libc::AT_BASE), libc::getauxval(libc::AT_SYSINFO_EHDR)) };
     let is_ours = object.holds(look as *const () as u64);
     let is_libc = known().first().is_some_and(|libc| libc.identity == identity(object));
-    is_ours
-        || is_libc
-        || object.holds(loader)
-        || object.holds(kernel)
-        || interpose::is_name_of_foreign(name)
-        || name.windows(LIBGOMP.len()).any(|window| window == LIBGOMP)
+    is_ours || is_libc || object.holds(loader) || object.holds(kernel) || !control::inputs_only() && passes(name)
+}
+
+/// Is it a library whose calls pass where synchronisation is recorded? Scope `inputs` has nothing else to know its threads by.
+fn passes(name: &[u8]) -> bool {
+    const LIBGOMP: &[u8] = b"/libgomp.so";
+    interpose::is_name_of_foreign(name) || name.windows(LIBGOMP.len()).any(|window| window == LIBGOMP)
 }
 
 /// Asks the tool about an object. If there is an answer in time, the table has it.

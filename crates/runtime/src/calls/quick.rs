@@ -23,10 +23,12 @@ pub const CALLS: usize = 512;
 pub const REAL: u8 = 1 << 7;
 /// It is logged.
 const LOGGED: u8 = 1 << 6;
-/// Not if the first argument is a descriptor whose output a replay shows.
+/// Not if the first argument is a descriptor whose output a replay shows. Its time is when it began (`table::acts_on_others`).
 pub const UNLESS_SHOWN: u8 = 1 << 5;
 /// Not if the last two arguments ask for a name.
 pub const UNLESS_NAMED: u8 = 1 << 4;
+/// If it is not logged: unless it waits with a time limit.
+pub const UNLESS_TIMED: u8 = 1;
 /// As many elements as the result says are written to where the second argument points: the size of one.
 const ELEMENT: u8 = UNLESS_NAMED - 1;
 
@@ -44,17 +46,17 @@ pub static QUICK: [u8; CALLS] = {
 /// No call is here that changes what descriptors stand for, or who may do what, or that another part of the runtime must know of.
 const fn quick(number: c_long) -> u8 {
     let what = match number {
-        libc::SYS_futex | libc::SYS_madvise | libc::SYS_sched_yield => REAL,
-        libc::SYS_write | libc::SYS_writev => LOGGED | UNLESS_SHOWN,
+        libc::SYS_futex => REAL | UNLESS_TIMED,
+        libc::SYS_madvise | libc::SYS_sched_yield => REAL,
+        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_sendto | libc::SYS_sendmsg => {
+            LOGGED | UNLESS_SHOWN
+        }
         libc::SYS_recvfrom => LOGGED | UNLESS_NAMED | 1,
         libc::SYS_read
         | libc::SYS_pread64
         | libc::SYS_getdents64
         | libc::SYS_epoll_wait
         | libc::SYS_epoll_pwait
-        | libc::SYS_pwrite64
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
         | libc::SYS_lseek
         | libc::SYS_nanosleep
         | libc::SYS_clock_nanosleep
@@ -64,6 +66,7 @@ const fn quick(number: c_long) -> u8 {
     let treatment = table::look_up_const(number).treatment;
     assert!(what & REAL == 0 || matches!(treatment, Treatment::Real | Treatment::Yield));
     assert!(what & LOGGED == 0 || matches!(treatment, Treatment::Logged));
+    assert!(what & LOGGED == 0 || table::acts_on_others(number) == (what & UNLESS_SHOWN != 0));
     what
 }
 
@@ -101,7 +104,10 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
         number: number as u32,
         check: check(number, arguments, result),
         result: result as i64,
-        time: stamp(number),
+        time: match control::is_threaded() && table::acts_on_others(number) {
+            true => registers.began,
+            false => stamp(number),
+        },
         range: (bytes != 0).then_some((arguments[1] as u64, bytes)),
     };
     // SAFETY: the kernel has just written the range.

@@ -9,6 +9,7 @@
 //!
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
 use crate::calls;
+use crate::calls::cancellation;
 use crate::calls::inputs::Range;
 use crate::control;
 use crate::control::Mode;
@@ -17,6 +18,7 @@ use crate::interpose::object_of_thread;
 use crate::interpose::replay_cancellation;
 use crate::local::Local;
 use crate::sys;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU64;
@@ -36,11 +38,11 @@ const CHANGE_IDS: usize = 33;
 /// The kernel's idea of an action.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Action {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
+pub struct Action {
+    pub handler: usize,
+    pub flags: u64,
+    pub restorer: usize,
+    pub mask: u64,
 }
 
 /// What the program has asked for.
@@ -100,6 +102,50 @@ impl Pending {
     }
 }
 
+/// Do calls go on when the program's handler of this signal has run?
+pub fn restarts(signal: u32) -> bool {
+    let wish = WISHES.get(signal as usize);
+    wish.is_some_and(|wish| wish.flags.load(Relaxed) & libc::SA_RESTART as u64 != 0)
+        && !cancellation::is_signal(signal as usize)
+}
+
+/// The same, in the place of what is returned.
+pub fn replace(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) -> Action {
+    let mut old = Action {
+        handler: 0,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
+    // SAFETY: the kernel writes an action.
+    unsafe { sys::syscall(libc::SYS_rt_sigaction, [signal, 0, &raw mut old as usize, 8, 0, 0]) };
+    install(signal, handler);
+    old
+}
+
+/// Puts back what `replace` returned.
+pub fn set_real(signal: usize, action: &Action) {
+    // SAFETY: the kernel reads an action that it had before.
+    unsafe {
+        sys::syscall(
+            libc::SYS_rt_sigaction,
+            [signal, action as *const Action as usize, 0, 8, 0, 0],
+        )
+    };
+}
+
+/// A handler of ours, which is not to be interrupted.
+pub fn install(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) {
+    let action = Action {
+        handler: handler as *const () as usize,
+        flags: (libc::SA_SIGINFO | libc::SA_RESTART) as u64 | cancellation::HAS_RESTORER,
+        restorer: cancellation::restorer(),
+        mask: ALL,
+    };
+    // SAFETY: the kernel reads an action; the handler lives as long as the process.
+    unsafe { sys::syscall(libc::SYS_rt_sigaction, [signal, &raw const action as usize, 0, 8, 0, 0]) };
+}
+
 /// Does the program handle this signal itself?
 pub fn is_handled(signal: usize) -> bool {
     WISHES.get(signal).is_some_and(Wish::has_handler)
@@ -117,6 +163,9 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
         return real(arguments);
     };
     let before = wish.get();
+    if new != 0 && turns::is_timer_signal(signal) {
+        return 0;
+    }
     if new != 0 {
         // SAFETY: the caller's promise.
         let asked = unsafe { *(new as *const Action) };
@@ -129,6 +178,9 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
             // The program's handler runs later; ours is not to be interrupted.
             given.mask = ALL;
             given.flags &= !(libc::SA_RESETHAND as u64 | libc::SA_NODEFER as u64);
+            if cancellation::is_signal(signal) {
+                given.flags &= !(libc::SA_RESTART as u64);
+            }
         } else if asked.handler == libc::SIG_DFL && ending::is_fatal(signal as c_int) {
             given.handler = ending::on_fatal as *const () as usize;
             given.flags |= (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64;
@@ -241,8 +293,13 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let is_fault = ending::is_fatal(signal) && cause.si_code > 0;
     match (control::mode(), Local::current()) {
         (Mode::Record, Some(local)) if !is_fault && !local.ends_unseen => {
+            let is_request = cancellation::is_signal(signal as usize);
+            if is_request {
+                cancellation::come_again(&mut local.request_timer);
+            }
             let pending = &mut local.pending;
-            if pending.count < PENDING_MAX {
+            let is_known = is_request && cause.si_code == libc::SI_TIMER;
+            if pending.count < PENDING_MAX && !is_known {
                 pending.signals[pending.count] = (signal, cause);
                 pending.count += 1;
             }
@@ -317,6 +374,9 @@ impl Local {
         let Some((event, calls)) = self.recorded_inputs.next_signal() else {
             return false;
         };
+        if self.recorded_inputs.has_place() && turns::is_on() {
+            return event == self.event() && turns::is_next(self.index) && self.real_calls as u32 >= calls;
+        }
         event == self.event() && (!control::inputs_only() || calls == self.real_calls as u32)
     }
 
@@ -324,16 +384,7 @@ impl Local {
     fn deliver(&mut self) {
         if control::mode() == Mode::Replay {
             while self.is_signal_due() {
-                let Some(entry) = self.recorded_inputs.next() else {
-                    return;
-                };
-                // SAFETY: a siginfo of zeros is valid.
-                let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
-                if let Some((_, bytes)) = entry.ranges().next() {
-                    let bytes = &bytes[..bytes.len().min(INFO_BYTES)];
-                    crate::calls::inputs::copy(bytes.as_ptr(), (&raw mut info).cast(), bytes.len());
-                }
-                self.run_handler((entry.entry.number - FIRST) as c_int, info);
+                self.deliver_next();
             }
             if self.was_cancelled_here() {
                 replay_cancellation(self, object_of_thread(self.index), || ());
@@ -356,10 +407,31 @@ impl Local {
                 bytes: INFO_BYTES,
             };
             self.log_signal(signal, range);
+            if cancellation::is_signal(signal as usize) {
+                cancellation::stop_coming(&mut self.request_timer);
+            }
             self.run_handler(signal, info);
         }
         self.cancel_here();
         self.next_change_point();
+    }
+
+    /// Replay: the signal that comes next, if one does and its turn has come, is delivered here.
+    pub fn deliver_next(&mut self) {
+        let is_due = !turns::is_on() || !self.recorded_inputs.has_place() || turns::is_next(self.index);
+        if !is_due || self.recorded_inputs.next_signal_number(self.event()).is_none() {
+            return;
+        }
+        let Some(entry) = self.take_input() else {
+            return;
+        };
+        // SAFETY: a siginfo of zeros is valid.
+        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        if let Some((_, bytes)) = entry.ranges().next() {
+            let bytes = &bytes[..bytes.len().min(INFO_BYTES)];
+            crate::calls::inputs::copy(bytes.as_ptr(), (&raw mut info).cast(), bytes.len());
+        }
+        self.run_handler((entry.entry.number - FIRST) as c_int, info);
     }
 
     /// Replay: was this thread cancelled at the coming event, by a request of somebody else?
@@ -373,6 +445,7 @@ impl Local {
             event: self.event(),
             number: FIRST + signal as u32,
             check: self.real_calls as u32,
+            time: calls::now(),
             ..Entry::default()
         };
         // SAFETY: a siginfo of ours.

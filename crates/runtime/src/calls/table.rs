@@ -412,6 +412,36 @@ pub fn writes(number: c_long) -> bool {
     matches!(number, libc::SYS_write | libc::SYS_writev)
 }
 
+/// Does it do nothing but let time pass?
+pub fn sleeps(number: c_long) -> bool {
+    matches!(number, libc::SYS_nanosleep | libc::SYS_clock_nanosleep)
+}
+
+/// May it end a wait of another thread's, by what it does? Then its time is when it began: when it is over, the other one may
+/// have gone on for a while.
+pub const fn acts_on_others(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_write
+            | libc::SYS_writev
+            | libc::SYS_pwrite64
+            | libc::SYS_pwritev
+            | libc::SYS_pwritev2
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_sendfile
+            | libc::SYS_splice
+            | libc::SYS_copy_file_range
+            | libc::SYS_connect
+            | libc::SYS_shutdown
+            | libc::SYS_close
+            | libc::SYS_close_range
+            | libc::SYS_kill
+            | libc::SYS_tkill
+            | libc::SYS_tgkill
+    )
+}
+
 /// Is it mostly not a call at all, but a look at a page of the kernel's?
 pub fn is_clock(number: c_long) -> bool {
     matches!(

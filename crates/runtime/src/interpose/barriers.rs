@@ -2,9 +2,11 @@
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::real;
+use crate::turns;
 use core::ffi::c_int;
 use libc::pthread_barrier_t;
 use run_model::Op;
+use runtime_abi::turns_file::what;
 
 /// # Safety
 /// As for libc's function of that name.
@@ -13,7 +15,10 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
     let object = barrier as u64;
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_barrier_wait(barrier) };
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed() else {
+        turns::at_switch_point(what::ACQUIRE, 0);
+        return turns::quietly(real);
+    };
     match local.begin(Op::BarrierArrive, object) {
         Turn::Record => {
             local.touch(Op::BarrierArrive, object, 0);

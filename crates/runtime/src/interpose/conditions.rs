@@ -11,6 +11,7 @@ use crate::interpose::release;
 use crate::interpose::threads::object_of;
 use crate::local::Local;
 use crate::real;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use libc::pthread_cond_t;
@@ -18,6 +19,7 @@ use libc::pthread_mutex_t;
 use libc::timespec;
 use run_model::Op;
 use run_model::Point;
+use runtime_abi::turns_file::what;
 
 /// A frame of libc's list of cleanup routines (its old, still exported, binary interface).
 #[repr(C)]
@@ -132,7 +134,10 @@ pub unsafe extern "C-unwind" fn pthread_testcancel() {
 /// # Safety
 /// As for libc's pthread_cond_wait.
 unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real: impl FnOnce() -> c_int) -> c_int {
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed() else {
+        turns::at_switch_point(what::ACQUIRE, 0);
+        return turns::quietly(real);
+    };
     match local.begin(Op::CondRelease, mutex as u64) {
         Turn::Record => {
             local.touch(Op::CondRelease, mutex as u64, 0);
@@ -237,7 +242,7 @@ fn wake(op: Op, condition: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_
     }
     let is_left_out = || {
         let dies = |local: &mut Local| local.dies_after(local.event() + 1);
-        control::mode() == Mode::Replay && !observed().is_some_and(dies)
+        control::mode() == Mode::Replay && observed().is_some_and(|local| !dies(local))
     };
     release(op, condition, || if is_left_out() { 0 } else { real() })
 }

@@ -32,8 +32,10 @@ pub use threads::some_end_unseen as some_threads_end_unseen;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::local::Local;
+use crate::turns;
 use core::ffi::c_int;
 use run_model::Op;
+use runtime_abi::turns_file::what;
 
 /// Who else may use an object while one thread has it?
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +53,10 @@ fn acquire(
     real: impl FnOnce() -> c_int,
     again: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed() else {
+        turns::at_switch_point(what::ACQUIRE, 0);
+        return turns::quietly(real);
+    };
     match local.begin(op, object) {
         Turn::Record => {
             let result = real();
@@ -92,7 +97,9 @@ fn acquire(
 /// A releasing operation on something that others may use as well.
 #[inline]
 fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed() else {
+        return unobserved_release(real, 0);
+    };
     match local.begin(op, object) {
         Turn::Record => {
             local.touch(op, object, 0);
@@ -100,6 +107,14 @@ fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
         }
         Turn::Replay(_) => release_again(local, real),
     }
+}
+
+/// A releasing operation at scope `inputs`: another thread may go on.
+#[inline]
+fn unobserved_release<R>(real: impl FnOnce() -> R, caller: u64) -> R {
+    let result = turns::quietly(real);
+    turns::at_switch_point(what::RELEASE, caller);
+    result
 }
 
 /// Replay: a releasing operation whose turn has come.

@@ -10,6 +10,7 @@ use crate::interpose::callers::with_caller;
 use crate::local::Local;
 use crate::real;
 use crate::sys::Backoff;
+use crate::turns;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
@@ -17,6 +18,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use libc::pthread_once_t;
 use run_model::Op;
+use runtime_abi::turns_file::what;
 
 /// What libc runs in place of the program's routine. Beginning and end are events inside it, so the end comes before
 /// anybody who waited goes on, or tries again: the routine may throw.
@@ -60,6 +62,7 @@ pub unsafe extern "C-unwind" fn run_once(
 ) -> c_int {
     let object = control as u64;
     let Some(local) = observed().filter(|_| !is_foreign(caller)) else {
+        turns::at_switch_point(what::ACQUIRE, caller);
         // SAFETY: the program's own call.
         return unsafe { real::pthread_once(control, routine) };
     };
@@ -120,6 +123,7 @@ pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
         let mut backoff = Backoff::default();
         // SAFETY: as above.
         while unsafe { (*state).load(Acquire) } == BEGUN {
+            turns::give_way_here();
             backoff.wait();
         }
     }

@@ -5,11 +5,13 @@ use crate::interpose::conditions::cancellable;
 use crate::interpose::conditions::replay_cancellation;
 use crate::interpose::release;
 use crate::real;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_uint;
 use libc::sem_t;
 use libc::timespec;
 use run_model::Op;
+use runtime_abi::turns_file::what;
 
 fn errno() -> &'static mut c_int {
     // SAFETY: libc gives the calling thread's own variable.
@@ -20,7 +22,10 @@ fn errno() -> &'static mut c_int {
 /// As for sem_wait.
 unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c_int {
     let object = semaphore as u64;
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed() else {
+        turns::at_switch_point(what::ACQUIRE, 0);
+        return turns::quietly(real);
+    };
     if crate::control::mode() == crate::control::Mode::Replay {
         replay_cancellation(local, object, || ());
     }

@@ -9,8 +9,10 @@ use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::release;
+use crate::interpose::unobserved_release;
 use crate::local::Local;
 use crate::real;
+use crate::turns;
 use core::arch::naked_asm;
 use core::ffi::c_char;
 use core::ffi::c_int;
@@ -20,6 +22,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use libc::FILE;
 use run_model::Op;
+use runtime_abi::turns_file::what;
 
 unsafe extern "C" {
     static stdin: *mut FILE;
@@ -45,7 +48,9 @@ fn object_of_stream(stream: *mut FILE) -> u64 {
 fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     // As long as there is one thread there is one order. Its first spawn is an event, so a replay agrees.
     let Some(local) = observed().filter(|_| control::header().threads.load(Relaxed) > 1) else {
-        return action();
+        // The stream has a lock.
+        turns::at_switch_point(what::ACQUIRE, 0);
+        return unobserved_release(action, 0);
     };
     local.exclusively_after(
         Op::Output,

@@ -23,6 +23,7 @@ use crate::processes;
 use crate::real;
 use crate::real::StartRoutine;
 use crate::replay::Doing;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
@@ -42,6 +43,7 @@ use runtime_abi::divergence;
 use runtime_abi::thread_state;
 use runtime_abi::trace_file::what;
 use runtime_abi::truncated;
+use runtime_abi::turns_file::what as what_point;
 
 /// pthread_t of each thread by index, to find the index of a thread that is joined.
 static HANDLES: [AtomicU64; runtime_abi::THREADS_MAX] = [const { AtomicU64::new(0) }; runtime_abi::THREADS_MAX];
@@ -132,8 +134,11 @@ unsafe fn create_in_order(
     start: StartRoutine,
     argument: *mut c_void,
 ) -> c_int {
-    let local = begin_spawn(creator).and_then(Local::prepare);
-    let Some(local) = local else {
+    let index = begin_spawn(creator);
+    if let Some(index) = index {
+        calls::note_spawn(creator, index);
+    }
+    let Some(local) = index.and_then(Local::prepare) else {
         // SAFETY: the program's own call; the thread goes unrecorded, as the run now says.
         return unsafe { real::pthread_create(thread, attributes, start, argument) };
     };
@@ -142,17 +147,27 @@ unsafe fn create_in_order(
     local.created = creator.point_after();
     local.slot.parent.store(creator.index, Relaxed);
     creator.complete();
+    let index = local.index;
     local.blocked = signals::block_all();
     let blocked = local.blocked;
+    creator.is_creating = true;
     // SAFETY: the program's own call, with a start routine of ours.
-    let result = unsafe { real::pthread_create(thread, attributes, begin_thread, (local as *mut Local).cast()) };
+    let create = || unsafe { real::pthread_create(thread, attributes, begin_thread, (local as *mut Local).cast()) };
+    // Quietly: signals are blocked, faults as well.
+    let result = turns::quietly(create);
+    creator.is_creating = false;
     signals::restore(blocked);
+    if result == 0 {
+        turns::created(index);
+        turns::at_switch_point(what_point::SPAWN, 0);
+    }
     result
 }
 
 /// The index of the thread to be created; its creation is an event of the creator's.
 fn begin_spawn(creator: &mut Local) -> Option<u32> {
     if control::mode() == Mode::Replay {
+        creator.pass_advice(-1);
         let doing = Doing {
             kind: Kind::Spawn,
             op: Op::None,
@@ -276,7 +291,9 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
         local.log.create();
     }
     let (ends_unseen, blocked) = (local.ends_unseen, local.blocked);
+    let index = local.index;
     Local::install(local);
+    turns::arrive(index);
     signals::restore(blocked);
     if !ends_unseen {
         watch_exit();
@@ -330,6 +347,8 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
         return;
     }
     if control::mode() == Mode::Replay {
+        local.pass_advice(-1);
+        local.require_no_more_inputs();
         local.pass_gate(Doing {
             kind: Kind::Exit,
             op: Op::None,
@@ -370,7 +389,10 @@ fn index_of(thread: pthread_t) -> Option<u32> {
 
 /// A join of any kind. The thread's end is after all its events, so its count is final.
 fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed() else {
+        turns::at_switch_point(what_point::ACQUIRE, 0);
+        return turns::quietly(real);
+    };
     let object = index_of(thread).map_or(0, object_of);
     if control::mode() == Mode::Replay {
         replay_cancellation(local, object, || ());
@@ -472,6 +494,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the program's own call. How libc does it is not the program's doing.
     let real = || calls::unrecorded(|| unsafe { real::pthread_cancel(thread) });
     let Some((local, index)) = observed().and_then(|local| Some((local, index_of(thread)?))) else {
+        calls::note_cancel();
         return real();
     };
     let is_ours = calls::is_installed() && index != local.index;

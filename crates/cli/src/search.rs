@@ -1,0 +1,132 @@
+//! `refrain solve`, and `refrain replay` the first time, of a run of several threads at scope inputs: the search for moves.
+use crate::Ended;
+use crate::Failure;
+use crate::arguments::SolveArguments;
+use crate::output::print;
+use crate::output::print_json;
+use crate::output::say;
+use crate::progress::ProgressLine;
+use replayer::Go;
+use replayer::SearchOptions;
+use replayer::SearchOutcome;
+use replayer::SearchProgress;
+use replayer::Searched;
+use replayer::Tuning;
+use run_store::RunDirectory;
+use serde_json::json;
+use std::io;
+use std::io::IsTerminal;
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+/// To the beginning of the line, and nothing behind it.
+const ERASE: &str = "\r\x1b[K";
+
+pub fn search(run: RunDirectory, name: &str, options: &SearchOptions) -> Result<Searched, Failure> {
+    let is_terminal = io::stderr().is_terminal();
+    let mut has_drawn = false;
+    let result = replayer::search(run, name, options, &ProgressLine::new(), |progress| {
+        if is_terminal && progress.elapsed > Duration::from_secs(1) {
+            // A terminal that cannot be written to shows nothing; the work goes on.
+            let _ = write!(io::stderr().lock(), "{ERASE}refrain: {}", line(progress));
+            has_drawn = true;
+        }
+        Go::On
+    });
+    if has_drawn {
+        let _ = write!(io::stderr().lock(), "{ERASE}");
+    }
+    result.map_err(|error| Failure {
+        sentence: error.to_string(),
+        status: 3,
+    })
+}
+
+fn line(progress: &SearchProgress) -> String {
+    let search = &progress.search;
+    let attempts = search.statistics.attempts;
+    format!(
+        "searching: {} of {} events met with {} moves; window {}, {} at a time; {attempts} attempts, {:.0} a second",
+        search.met,
+        search.events,
+        search.moves,
+        search.window,
+        search.bound,
+        attempts as f64 / progress.elapsed.as_secs_f64()
+    )
+}
+
+/// As many as there are processors.
+pub fn workers() -> usize {
+    thread::available_parallelism().map_or(1, |cores| cores.get())
+}
+
+pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended {
+    let options = SearchOptions {
+        again: arguments.again,
+        workers: workers(),
+        tuning: Tuning::default(),
+        time_max: arguments.max_time.map(Duration::from_secs),
+    };
+    let run_name = run.name();
+    let searched = search(run, name, &options)?;
+    let statistics = &searched.statistics;
+    let found = match &searched.outcome {
+        SearchOutcome::Found(plan) => Some(&plan.moves),
+        _ => None,
+    };
+    if arguments.json {
+        print_json(&json!({
+            "run": run_name,
+            "found": found.is_some(),
+            "kept": searched.kept,
+            "events": searched.events,
+            "met": searched.met,
+            "moves": found.map(|moves| replayer::describe_moves(moves)),
+            "attempts": statistics.attempts,
+            "elapsed_ms": searched.elapsed.as_millis() as u64,
+        }))?;
+    } else {
+        print(|out| {
+            writeln!(out, "run      {run_name}")?;
+            writeln!(out, "events   {} of {} met", searched.met, searched.events)?;
+            if searched.kept {
+                writeln!(out, "kept     the moves were there already")?;
+            } else {
+                writeln!(
+                    out,
+                    "tried    {} replays in {} ms",
+                    statistics.attempts,
+                    searched.elapsed.as_millis()
+                )?;
+            }
+            for made in found.into_iter().flat_map(|moves| replayer::describe_moves(moves)) {
+                writeln!(out, "move     {made}")?;
+            }
+            Ok(())
+        })?;
+    }
+    explain(&searched, name);
+    Ok(u8::from(found.is_none()))
+}
+
+/// Why nothing was found, and what to do.
+pub fn explain(searched: &Searched, name: &str) {
+    match &searched.outcome {
+        SearchOutcome::Found(_) => {}
+        SearchOutcome::Stopped => say(format_args!(
+            "stopped after {} replays; what is known is kept: refrain solve {name} goes on from there",
+            searched.statistics.attempts
+        )),
+        SearchOutcome::Exhausted { met } => say(format_args!(
+            "no schedule was found that meets more than {met} of {} events: build the program with refrain cc and record it with \
+             --scope memory, if that is possible",
+            searched.events
+        )),
+        SearchOutcome::Unsteady { expected, met } => say(format_args!(
+            "the same moves met {expected} events once, and {met} the next time: something that differs from replay to replay is not \
+             recorded"
+        )),
+    }
+}

@@ -1,0 +1,148 @@
+//! The file `moves`: where a replay of one thread at a time departs from the order of inputs. Text, a move to a line:
+//!
+//! ```text
+//! preempt 1.4.2 to 3                         at switch point 2 after its 4th input, thread 1 gives way to thread 3
+//! reverse 1.4.2.5555555580a0.0 after 2.9.0.5555555580a0.1
+//!                                            thread 1 stops before an access (address, how many of it before), until after another
+//! ```
+use run_model::AccessId;
+use run_model::Move;
+use run_model::Spot;
+use run_model::ThreadIndex;
+use std::fmt::Write;
+
+pub const FILE_NAME: &str = "moves";
+/// More moves than a search would ever make.
+const MOVES_MAX: usize = 1 << 20;
+
+pub fn encode(moves: &[Move]) -> String {
+    let mut text = String::new();
+    for made in moves {
+        // Writing to a string does not fail.
+        let _ = match made {
+            Move::Preempt { at, to } => writeln!(text, "preempt {} to {}", spot(at), to.0),
+            Move::Reverse { hold, until } => writeln!(text, "reverse {} after {}", access(hold), access(until)),
+        };
+    }
+    text
+}
+
+fn spot(spot: &Spot) -> String {
+    format!("{}.{}.{}", spot.thread.0, spot.calls, spot.nth)
+}
+
+fn access(access: &AccessId) -> String {
+    format!("{}.{:x}.{}", spot(&access.block), access.address, access.nth)
+}
+
+/// The number of the first line that is no move; it is counted from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMove(pub usize);
+
+pub fn decode(bytes: &[u8]) -> Result<Vec<Move>, NoMove> {
+    let text = std::str::from_utf8(bytes).map_err(|_| NoMove(1))?;
+    let mut moves = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if moves.len() == MOVES_MAX {
+            return Err(NoMove(number));
+        }
+        moves.push(parse(line).ok_or(NoMove(number))?);
+    }
+    Ok(moves)
+}
+
+/// One move.
+pub fn parse(line: &str) -> Option<Move> {
+    let mut words = line.split(' ');
+    let made = match (words.next()?, words.next()?, words.next()?, words.next()?) {
+        ("preempt", at, "to", to) => Move::Preempt {
+            at: parse_spot(at)?,
+            to: ThreadIndex(to.parse().ok()?),
+        },
+        ("reverse", hold, "after", until) => Move::Reverse {
+            hold: parse_access(hold)?,
+            until: parse_access(until)?,
+        },
+        _ => return None,
+    };
+    words.next().is_none().then_some(made)
+}
+
+fn parse_spot(text: &str) -> Option<Spot> {
+    let mut numbers = text.split('.');
+    let spot = Spot {
+        thread: ThreadIndex(numbers.next()?.parse().ok()?),
+        calls: numbers.next()?.parse().ok()?,
+        nth: numbers.next()?.parse().ok()?,
+    };
+    numbers.next().is_none().then_some(spot)
+}
+
+fn parse_access(text: &str) -> Option<AccessId> {
+    let (rest, nth) = text.rsplit_once('.')?;
+    let (block, address) = rest.rsplit_once('.')?;
+    Some(AccessId {
+        block: parse_spot(block)?,
+        address: u64::from_str_radix(address, 16).ok()?,
+        nth: nth.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moves() -> Vec<Move> {
+        let spot = |thread, calls, nth| Spot {
+            thread: ThreadIndex(thread),
+            calls,
+            nth,
+        };
+        let access = |thread, nth| AccessId {
+            block: spot(thread, u64::MAX, 0),
+            address: 0x5555_5555_80a0,
+            nth,
+        };
+        vec![
+            Move::Preempt {
+                at: spot(1, 4, 2),
+                to: ThreadIndex(3),
+            },
+            Move::Reverse {
+                hold: access(1, 0),
+                until: access(2, 7),
+            },
+        ]
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(decode(encode(&moves()).as_bytes()), Ok(moves()));
+        assert_eq!(decode(b""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn other_text_is_refused_by_its_line() {
+        let good = encode(&moves());
+        for bad in [
+            "preempt 1.4 to 3",
+            "preempt 1.4.2.5 to 3",
+            "preempt 1.4.2 to 3 4",
+            "reverse 1.4.2.zz.0 after 1.1.1.1.1",
+            "",
+            "\u{1}",
+        ] {
+            let text = format!("{good}{bad}\n");
+            assert_eq!(decode(text.as_bytes()), Err(NoMove(3)), "{bad:?}");
+        }
+        assert_eq!(decode(b"\xff"), Err(NoMove(1)));
+    }
+
+    #[test]
+    fn every_truncation_is_read_or_refused() {
+        let text = encode(&moves());
+        for end in 0..text.len() {
+            let _ = decode(&text.as_bytes()[..end]);
+        }
+    }
+}

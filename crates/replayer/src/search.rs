@@ -1,0 +1,397 @@
+//! The search for moves with which a replay of several threads at scope inputs meets all of its log: `schedule_search`, with
+//! replays of the program to try things on (docs/search.md).
+use crate::Error;
+use crate::Result;
+use crate::loaded::Input;
+use crate::loaded::LoadedRun;
+use crate::loaded::What;
+use crate::prepare::Observer;
+use crate::sys;
+use crate::turns;
+use crate::turns::Attempts;
+use crate::turns::Came;
+use run_model::Kind;
+use run_model::Move;
+use run_model::ThreadIndex;
+use run_model::Turns;
+use run_store::RunDirectory;
+use run_store::write_whole;
+use runtime_abi::divergence;
+use runtime_abi::turns_file;
+use runtime_abi::turns_file::flag;
+use runtime_abi::turns_file::what;
+use schedule_search::AccessId;
+use schedule_search::Ask;
+use schedule_search::Ending;
+use schedule_search::EventKind;
+use schedule_search::EventLog;
+use schedule_search::Go;
+use schedule_search::Label;
+use schedule_search::LoggedEvent;
+use schedule_search::Outcome;
+use schedule_search::PointKind;
+use schedule_search::Replays;
+use schedule_search::Search;
+use schedule_search::Spot;
+use schedule_search::Statistics;
+use schedule_search::SwitchPoint;
+use schedule_search::Trace;
+use schedule_search::Tuning;
+use std::collections::HashMap;
+use std::fs;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Where a search that is not over is kept.
+pub const SEARCH_FILE_NAME: &str = "search";
+/// What stands in the log for the end of the run, which is no input.
+const END: Label = Label(1);
+const FIRST_CALL: u64 = 1000;
+const FIRST_SIGNAL: u64 = 1 << 32;
+
+#[derive(Clone, Debug)]
+pub struct SearchOptions {
+    /// Begin anew, whatever was found before.
+    pub again: bool,
+    /// Replays at a time.
+    pub workers: usize,
+    pub tuning: Tuning,
+    /// Stop after this time, and keep what is known by then.
+    pub time_max: Option<Duration>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Searched {
+    /// The moves were there already, and nothing was tried.
+    pub kept: bool,
+    pub outcome: Outcome,
+    pub statistics: Statistics,
+    pub events: usize,
+    pub met: usize,
+    pub elapsed: Duration,
+}
+
+/// How far it has come; between attempts.
+pub struct SearchProgress<'a> {
+    pub search: schedule_search::Progress<'a>,
+    pub elapsed: Duration,
+}
+
+/// Finds the moves that the replay of a run needs, and keeps them with it. `watch` may stop it; it goes on from there the next time.
+pub fn search(
+    run: RunDirectory,
+    run_name: &str,
+    options: &SearchOptions,
+    observer: &dyn Observer,
+    mut watch: impl FnMut(&SearchProgress) -> Go,
+) -> Result<Searched> {
+    let started = Instant::now();
+    sys::catch_signals();
+    let mut workers = vec![Attempts::prepare(run, run_name, observer)?];
+    let Some(order) = workers[0].plan.turns.clone() else {
+        return Err(Error::NoTurns {
+            run: workers[0].loaded.run.name(),
+        });
+    };
+    let log = event_log(&workers[0].loaded, &order)?;
+    let events = log.len();
+    let kept = turns::moves_of(&workers[0].loaded.run)?.filter(|_| !options.again);
+    if let Some(moves) = kept {
+        let plan = schedule_search::Plan { moves };
+        return Ok(Searched {
+            kept: true,
+            outcome: Outcome::Found(plan),
+            statistics: Statistics::default(),
+            events,
+            met: events,
+            elapsed: started.elapsed(),
+        });
+    }
+    let state_file = workers[0].loaded.run.file(SEARCH_FILE_NAME);
+    let moves_file = workers[0].loaded.run.file(log_format::moves::FILE_NAME);
+    let saved = (!options.again).then(|| fs::read(&state_file).ok()).flatten();
+    let restored = saved.and_then(|bytes| Search::restore(&bytes, log.clone()).ok());
+    let mut search = restored.unwrap_or_else(|| Search::new(log.clone(), options.tuning.clone()));
+    for _ in 1..options.workers {
+        let run = workers[0].loaded.run.clone();
+        workers.push(Attempts::prepare(run, run_name, observer)?);
+    }
+    let mut executor = Executor {
+        workers,
+        log,
+        error: None,
+    };
+    let outcome = loop {
+        let asks = search.asks(options.workers.max(1));
+        if let Some(outcome) = search.outcome() {
+            break outcome.clone();
+        }
+        let answers = executor.attempts(&asks);
+        if let Some(error) = executor.error.take() {
+            return Err(error);
+        }
+        // What the terminal sends goes to the replays as well: their answers are none.
+        if sys::caught_signal().is_some() {
+            write_whole(&state_file, &search.save())?;
+            break Outcome::Stopped;
+        }
+        search.take(&asks, answers);
+        let elapsed = started.elapsed();
+        let progress = SearchProgress {
+            search: search.progress(),
+            elapsed,
+        };
+        let is_late = options.time_max.is_some_and(|most| elapsed >= most);
+        if (watch(&progress) == Go::Stop || is_late) && search.outcome().is_none() {
+            write_whole(&state_file, &search.save())?;
+            break Outcome::Stopped;
+        }
+    };
+    if let Outcome::Found(plan) = &outcome {
+        write_whole(&moves_file, log_format::moves::encode(&plan.moves).as_bytes())?;
+        let _ = fs::remove_file(&state_file);
+    }
+    Ok(Searched {
+        kept: false,
+        outcome,
+        statistics: *search.statistics(),
+        events,
+        met: search.progress().met,
+        elapsed: started.elapsed(),
+    })
+}
+
+/// Has a search for the moves that the replay of this run needs come to its end?
+pub fn is_searched(run: &RunDirectory) -> bool {
+    run.file(log_format::moves::FILE_NAME).exists()
+}
+
+/// What a replay has to meet: the inputs in their order, and the end.
+fn event_log(loaded: &LoadedRun, order: &Turns) -> Result<EventLog> {
+    let inputs = turns::ordered_inputs(loaded)?;
+    let children = children_of(loaded);
+    let mut next = vec![0; inputs.len()];
+    let mut events = Vec::new();
+    for run in &order.runs {
+        let thread = run.thread.0 as usize;
+        for _ in 0..run.count {
+            let index = next[thread];
+            next[thread] += 1;
+            let input = &inputs[thread][index];
+            let kind = match children.get(&(run.thread.0, input.event)) {
+                Some(child) => EventKind::Spawn { child: *child },
+                None => EventKind::Call,
+            };
+            events.push(LoggedEvent {
+                thread: run.thread,
+                index: index as u64,
+                label: label_of(input),
+                kind,
+            });
+        }
+    }
+    let ended = loaded.ended_in.map_or(0, |(thread, _)| thread);
+    events.push(LoggedEvent {
+        thread: ThreadIndex(ended),
+        index: next.get(ended as usize).copied().unwrap_or(0) as u64,
+        label: END,
+        kind: EventKind::Failure,
+    });
+    EventLog::new(events).map_err(|why| Error::UnusableOrder {
+        run: loaded.run.name(),
+        why: why.to_string(),
+    })
+}
+
+/// Which thread was created in which event.
+fn children_of(loaded: &LoadedRun) -> HashMap<(u32, u64), ThreadIndex> {
+    let mut children = HashMap::new();
+    for (thread, log) in (0..).zip(&loaded.logs.threads) {
+        for record in log.records.iter().filter(|record| record.kind == Kind::Spawn) {
+            children.insert((thread, record.event), ThreadIndex(record.value as u32));
+        }
+    }
+    children
+}
+
+fn label_of(input: &Input) -> Label {
+    match input.what {
+        What::Call(number) => Label(FIRST_CALL + u64::from(number)),
+        What::Signal(number) => Label(FIRST_SIGNAL + u64::from(number)),
+    }
+}
+
+/// Replays for the search.
+struct Executor {
+    workers: Vec<Attempts>,
+    log: EventLog,
+    /// The first thing that went wrong with replaying itself.
+    error: Option<Error>,
+}
+
+impl Replays for Executor {
+    fn attempt(&mut self, ask: &Ask) -> schedule_search::Attempt {
+        let mut answers = self.attempts(std::slice::from_ref(ask));
+        answers.pop().expect("one answer to each ask")
+    }
+
+    fn attempts(&mut self, batch: &[Ask]) -> Vec<schedule_search::Attempt> {
+        let mut answers = Vec::with_capacity(batch.len());
+        for part in batch.chunks(self.workers.len()) {
+            let results: Vec<Result<turns::Attempt>> = thread::scope(|scope| {
+                let running: Vec<_> = part
+                    .iter()
+                    .zip(&self.workers)
+                    .map(|(ask, worker)| {
+                        scope.spawn(move || worker.attempt(&ask.plan.moves, window_of(ask), has_accesses(ask)))
+                    })
+                    .collect();
+                running
+                    .into_iter()
+                    .map(|one| one.join().expect("replaying does not panic"))
+                    .collect()
+            });
+            for result in results {
+                match result {
+                    Ok(attempt) => answers.push(self.answer(&attempt)),
+                    Err(error) => {
+                        self.error.get_or_insert(error);
+                        answers.push(nothing());
+                    }
+                }
+            }
+        }
+        answers
+    }
+}
+
+fn window_of(ask: &Ask) -> Option<&[u64]> {
+    match &ask.trace {
+        Trace::Nothing => None,
+        Trace::Points(window) | Trace::PointsAndAccesses(window) => Some(&window.from),
+    }
+}
+
+fn has_accesses(ask: &Ask) -> bool {
+    matches!(ask.trace, Trace::PointsAndAccesses(_))
+}
+
+fn nothing() -> schedule_search::Attempt {
+    schedule_search::Attempt {
+        ending: Ending::Deadlock {
+            thread: ThreadIndex(0),
+            label: Label::NONE,
+        },
+        met: 0,
+        points: Vec::new(),
+        accesses: Vec::new(),
+        followed: Vec::new(),
+        stands: Vec::new(),
+    }
+}
+
+impl Executor {
+    fn answer(&self, attempt: &turns::Attempt) -> schedule_search::Attempt {
+        let last = self.log.len() - 1;
+        let met = match attempt.came {
+            Came::ToItsEnd => self.log.len(),
+            _ => (attempt.reached as usize).min(last),
+        };
+        let ending = match (attempt.came, self.log.get(met)) {
+            (Came::ToItsEnd, _) | (_, None) => Ending::Complete,
+            (Came::ToADeadlock, Some(next)) => Ending::Deadlock {
+                thread: next.thread,
+                label: Label(attempt.report().map_or(0, |report| report.other_count)),
+            },
+            (Came::ToAMismatch, Some(next)) => Ending::Mismatch {
+                thread: next.thread,
+                expected: next.label,
+                found: found(attempt),
+            },
+        };
+        let points: Vec<SwitchPoint> = attempt.points.iter().map(switch_point).collect();
+        let mut stands: Vec<(ThreadIndex, Label)> = Vec::new();
+        for point in &points {
+            match stands.iter_mut().find(|(thread, _)| *thread == point.spot.thread) {
+                Some(stand) => stand.1 = point.label,
+                None => stands.push((point.spot.thread, point.label)),
+            }
+        }
+        schedule_search::Attempt {
+            ending,
+            met,
+            points,
+            accesses: attempt.accesses.iter().map(access).collect(),
+            followed: Vec::new(),
+            stands,
+        }
+    }
+}
+
+/// What the program did instead of what the log has next.
+fn found(attempt: &turns::Attempt) -> Label {
+    match attempt.report() {
+        Some(report) if report.kind == divergence::CALL => Label(FIRST_CALL + report.object),
+        Some(report) => Label(2 + u64::from(report.kind)),
+        None => END,
+    }
+}
+
+fn switch_point(point: &turns_file::SwitchPoint) -> SwitchPoint {
+    let runnable = (0..64)
+        .filter(|thread| point.runnable >> thread & 1 != 0)
+        .map(ThreadIndex);
+    SwitchPoint {
+        spot: Spot {
+            thread: ThreadIndex(point.thread),
+            calls: point.calls,
+            nth: point.nth,
+        },
+        label: Label(point.label),
+        kind: match point.what {
+            what::EVENT | what::INPUT => PointKind::Call,
+            _ => PointKind::Synchronisation,
+        },
+        object: 0,
+        next: point.reached as usize,
+        to: ThreadIndex(point.next),
+        runnable: runnable.collect(),
+    }
+}
+
+fn access(entry: &turns_file::AccessEntry) -> schedule_search::Access {
+    let place = &entry.place;
+    schedule_search::Access {
+        id: AccessId {
+            block: Spot {
+                thread: ThreadIndex(place.thread),
+                calls: place.calls,
+                nth: place.nth,
+            },
+            address: place.address,
+            nth: place.access,
+        },
+        label: Label(entry.label),
+        is_write: entry.flags & flag::WRITES != 0,
+        passed: entry.passed as usize,
+        next: entry.reached as usize,
+        is_beyond: false,
+    }
+}
+
+/// The moves a search has found, in words.
+pub fn describe(moves: &[Move]) -> Vec<String> {
+    let line = |made: &Move| match made {
+        Move::Preempt { at, to } => format!(
+            "thread {} gives way to thread {} at switch point {} after its {} inputs",
+            at.thread.0, to.0, at.nth, at.calls
+        ),
+        Move::Reverse { hold, until } => format!(
+            "thread {} waits before its access of {:#x} for that of thread {}",
+            hold.block.thread.0, hold.address, until.block.thread.0
+        ),
+    };
+    moves.iter().map(line).collect()
+}

@@ -1,0 +1,244 @@
+//! Runs of several threads at scope inputs: replayed one thread at a time, in the order of their inputs (docs/turns.md).
+//!
+//! Where that order alone does not bring the run back, moves may: [`Attempts`] replays one run any number of times,
+//! each time with others.
+use crate::Result;
+use crate::divergence::Divergence;
+use crate::loaded;
+use crate::loaded::Input;
+use crate::loaded::LoadedRun;
+use crate::loaded::What;
+use crate::plan::Plan;
+use crate::prepare::Observer;
+use crate::record::Show;
+use crate::replay;
+use crate::stage::Stage;
+use crate::supervise;
+use crate::supervise::End;
+use crate::supervise::Observed;
+use crate::supervise::Watch;
+use crate::verify;
+use log_format::turns::Wanted;
+use run_model::Move;
+use run_model::Turns;
+use run_store::DivergenceReport;
+use run_store::RunDirectory;
+use run_store::Scope;
+use run_store::TurnsSnapshot;
+use run_store::write_whole;
+use runtime_abi::divergence;
+use runtime_abi::turns_file::ACCESSES_FILE_NAME;
+use runtime_abi::turns_file::AccessEntry;
+use runtime_abi::turns_file::FILE_NAME;
+use runtime_abi::turns_file::POINTS_FILE_NAME;
+use runtime_abi::turns_file::SwitchPoint;
+use runtime_abi::turns_file::flag;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Are the threads of this process replayed one at a time?
+pub fn are_taken(loaded: &LoadedRun) -> bool {
+    loaded.meta.scope == Scope::Inputs && loaded.logs.threads.len() > 1
+}
+
+/// The order of the inputs of all threads, if they take turns, and the moves that were found for it.
+pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
+    if !are_taken(loaded) {
+        return Ok(None);
+    }
+    let inputs = ordered_inputs(loaded)?;
+    let times: Vec<Vec<u64>> = inputs
+        .iter()
+        .map(|inputs| inputs.iter().map(|input| input.time).collect())
+        .collect();
+    Ok(Some(Turns {
+        moves: moves_of(&loaded.run)?.unwrap_or_default(),
+        ..Turns::merge(&times)
+    }))
+}
+
+/// The moves that a search has found; nothing if there was none, or it was not over.
+pub fn moves_of(run: &RunDirectory) -> Result<Option<Vec<Move>>> {
+    let path = run.file(log_format::moves::FILE_NAME);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(run_store::Error::io("read", &path, error).into()),
+    };
+    let damaged = |log_format::moves::NoMove(line): log_format::moves::NoMove| {
+        run_store::Error::corrupt(
+            &path,
+            "moves",
+            "a move in each line".to_owned(),
+            format!("something else in line {line}"),
+        )
+    };
+    Ok(Some(log_format::moves::decode(&bytes).map_err(damaged)?))
+}
+
+/// The inputs of each thread that have a place in the order.
+pub fn ordered_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
+    let mut all = Vec::new();
+    for (thread, log) in (0..).zip(&loaded.logs.threads) {
+        let (inputs, damage) = loaded::load_inputs(&loaded.run, thread);
+        damage.map_or(Ok(()), Err)?;
+        // The thread that ended the process has all it logged. Of another one, a call that was under way has no result.
+        let is_end = loaded.ended_in.is_some_and(|(end, _)| end == thread);
+        let happened = |input: &&loaded::Input| match input.what {
+            What::Call(number) if number != libc::SYS_futex as u32 => is_end || input.event < log.events,
+            _ => input.event <= log.events,
+        };
+        let has_place = |input: &&loaded::Input| input.time != 0;
+        all.push(inputs.iter().filter(happened).filter(has_place).cloned().collect());
+    }
+    Ok(all)
+}
+
+/// Writes the file that the runtime reads.
+pub fn write(directory: &Path, turns: &Turns, wanted: &Wanted<'_>) -> Result<()> {
+    write_whole(&directory.join(FILE_NAME), &log_format::turns::encode(turns, wanted))?;
+    Ok(())
+}
+
+/// How far an attempt came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It is the recorded run.
+    ToItsEnd,
+    /// The program did something else than recorded, or ended otherwise.
+    ToAMismatch,
+    /// No thread could go on.
+    ToADeadlock,
+}
+
+/// One replay with some moves.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    pub came: Came,
+    /// Inputs of the recorded order that happened, and how many there are.
+    pub reached: u64,
+    pub events: u64,
+    pub turns: TurnsSnapshot,
+    /// If they were wanted: all of them, or the first `POINTS_MAX`.
+    pub points: Vec<SwitchPoint>,
+    pub accesses: Vec<AccessEntry>,
+    pub observed: Observed,
+}
+
+impl Attempt {
+    /// The accesses, each as the file `moves` would name it, and what it was.
+    pub fn described_accesses(&self) -> impl Iterator<Item = String> {
+        self.accesses.iter().map(|access| {
+            let place = &access.place;
+            let how = if access.flags & flag::WRITES != 0 {
+                "written"
+            } else {
+                "read"
+            };
+            format!(
+                "{}.{}.{}.{:x}.{} {how} at {:#x} reached {}",
+                place.thread, place.calls, place.nth, place.address, place.access, access.label, access.reached
+            )
+        })
+    }
+
+    /// The divergence in the runtime's numbers.
+    pub fn report(&self) -> Option<&DivergenceReport> {
+        match &self.observed.end {
+            End::Diverged(report) => Some(report),
+            _ => None,
+        }
+    }
+}
+
+/// Switch points that are written down, at most.
+pub const POINTS_MAX: u64 = 1 << 20;
+
+/// The same for accesses.
+pub const ACCESSES_MAX: u64 = 1 << 18;
+
+/// A run that is replayed again and again.
+pub struct Attempts {
+    pub loaded: LoadedRun,
+    pub plan: Plan,
+    stage: Option<Stage>,
+    watch: Watch,
+    run_name: String,
+}
+
+impl Attempts {
+    /// Reads the run. Files of the replays are in directories of their own, which go away with it.
+    pub fn prepare(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Result<Attempts> {
+        let (mut loaded, stage) = replay::load_replayable(run, observer)?;
+        let plan = Plan::prepare(&loaded, observer)?.moved_to_temporary(&loaded)?;
+        replay::forget_lost_ends(&mut loaded, &plan);
+        let watch = Watch {
+            patience: replay::default_patience(&loaded),
+            jitter_seed: 0,
+            trace: false,
+        };
+        Ok(Attempts {
+            loaded,
+            plan,
+            stage,
+            watch,
+            run_name: run_name.to_owned(),
+        })
+    }
+
+    /// Replays the run with these moves of its first process's threads. The switch points after `window` are wanted, if there is one.
+    /// And its accesses, if `with_accesses`.
+    pub fn attempt(&self, moves: &[Move], window: Option<&[u64]>, with_accesses: bool) -> Result<Attempt> {
+        if let Some(turns) = &self.plan.turns {
+            let turns = Turns {
+                moves: moves.to_vec(),
+                ..turns.clone()
+            };
+            let wanted = Wanted {
+                window: window.unwrap_or(&[]),
+                points_max: if window.is_some() { POINTS_MAX } else { 0 },
+                accesses_max: if with_accesses { ACCESSES_MAX } else { 0 },
+            };
+            write(&self.plan.directory, &turns, &wanted)?;
+        }
+        let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch)?;
+        if window.is_some() {
+            let bytes = fs::read(self.plan.directory.join(POINTS_FILE_NAME)).unwrap_or_default();
+            attempt.points = log_format::turns::decode_points(&bytes);
+            attempt.points.truncate(attempt.turns.points_written as usize);
+        }
+        if with_accesses {
+            let bytes = fs::read(self.plan.directory.join(ACCESSES_FILE_NAME)).unwrap_or_default();
+            attempt.accesses = log_format::turns::decode_accesses(&bytes);
+            attempt.accesses.truncate(attempt.turns.accesses_written as usize);
+        }
+        Ok(attempt)
+    }
+
+    /// Where an attempt went wrong.
+    pub fn explain(&self, attempt: &Attempt) -> Option<Divergence> {
+        replay::judge(&self.loaded, &self.plan, &attempt.observed, &self.run_name).divergence
+    }
+}
+
+/// One replay of a run, whose plan is in place. Why it failed is not asked: that takes longer than the replay.
+fn attempt(loaded: &LoadedRun, stage: Option<&Stage>, plan: &Plan, watch: &Watch) -> Result<Attempt> {
+    let observed = supervise::replay_once(loaded, stage, plan, watch, Show::Nothing)?;
+    let is_identical = verify::verify(loaded, plan, &observed).iter().all(|check| check.passed);
+    let is_deadlock = |end: End| matches!(end, End::Diverged(report) if report.kind == divergence::DEADLOCK);
+    let came = match is_identical {
+        true => Came::ToItsEnd,
+        false if is_deadlock(observed.end) || observed.end == End::Stuck => Came::ToADeadlock,
+        false => Came::ToAMismatch,
+    };
+    Ok(Attempt {
+        came,
+        reached: observed.turns.reached,
+        events: plan.turns.as_ref().map_or(0, Turns::events),
+        turns: observed.turns,
+        points: Vec::new(),
+        accesses: Vec::new(),
+        observed,
+    })
+}

@@ -1,0 +1,142 @@
+//! The order of a run's inputs, over all threads: whose turn it is, when threads are replayed one at a time.
+use crate::ThreadIndex;
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+/// So many inputs of one thread, before another thread's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnRun {
+    pub thread: ThreadIndex,
+    pub count: u32,
+}
+
+/// A switch point of a thread, in the thread's own terms: they hold whatever the other threads do.
+///
+/// A thread passes a switch point before it acquires, waits or signals, after it has released (a wait releases, too), and before
+/// each input: once, however often it is asked to go on there. The same numbers name the *block* that follows the
+/// point; `nth` 0 is the block that follows the input itself, or the thread's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Spot {
+    pub thread: ThreadIndex,
+    /// How many inputs of the order the thread has had before.
+    pub calls: u64,
+    /// The switch points since the last of them are numbered 1, 2, 3 …
+    pub nth: u64,
+}
+
+/// An access to memory, in its thread's own terms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccessId {
+    pub block: Spot,
+    /// An address, or whatever is told apart: it may be a cell of several bytes.
+    pub address: u64,
+    /// How many accesses of the same address by the same thread come before it in its block.
+    pub nth: u64,
+}
+
+/// One deviation from what a replay does with the order alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Move {
+    /// At this switch point, `to` goes on; and at its own next one as well, unless it has synchronised in between: a preemption
+    /// is good for one synchronised block. If it cannot go on, the move has no effect.
+    Preempt { at: Spot, to: ThreadIndex },
+    /// The thread of `hold` stops before that access and goes on right after `until`. If all threads would be stuck, it
+    /// goes on nevertheless; if `until` was before, it never stops.
+    Reverse { hold: AccessId, until: AccessId },
+}
+
+/// The recorded order, and where a replay departs from what it would do with the order alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    pub threads: u32,
+    /// Neighbours are of different threads, unless a count would be too large.
+    pub runs: Vec<TurnRun>,
+    pub moves: Vec<Move>,
+}
+
+impl Turns {
+    /// The order that time stamps give: for each thread, by index, those of its inputs. Inputs without one (0) are in no
+    /// order with those of other threads.
+    ///
+    /// A thread's inputs stay in their order. Of two threads with the same time, the one with the lower index comes first.
+    pub fn merge(threads: &[Vec<u64>]) -> Turns {
+        let mut left: Vec<_> = threads
+            .iter()
+            .map(|times| times.iter().copied().filter(|time| *time != 0).peekable())
+            .collect();
+        let mut first = BinaryHeap::new();
+        for (thread, times) in left.iter_mut().enumerate() {
+            first.extend(times.peek().map(|time| Reverse((*time, thread))));
+        }
+        let mut turns = Turns {
+            threads: threads.len() as u32,
+            ..Turns::default()
+        };
+        while let Some(Reverse((_, thread))) = first.pop() {
+            left[thread].next();
+            turns.push(ThreadIndex(thread as u32));
+            first.extend(left[thread].peek().map(|time| Reverse((*time, thread))));
+        }
+        turns
+    }
+
+    fn push(&mut self, thread: ThreadIndex) {
+        match self.runs.last_mut() {
+            Some(last) if last.thread == thread && last.count < u32::MAX => last.count += 1,
+            _ => self.runs.push(TurnRun { thread, count: 1 }),
+        }
+    }
+
+    /// Inputs in the order.
+    pub fn events(&self) -> u64 {
+        self.runs.iter().map(|run| u64::from(run.count)).sum()
+    }
+
+    /// The thread of the input with this place in the order.
+    pub fn thread_at(&self, mut place: u64) -> Option<ThreadIndex> {
+        for run in &self.runs {
+            match place.checked_sub(u64::from(run.count)) {
+                Some(rest) => place = rest,
+                None => return Some(run.thread),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn runs(threads: &[Vec<u64>]) -> Vec<(u32, u32)> {
+        let turns = Turns::merge(threads);
+        turns.runs.iter().map(|run| (run.thread.0, run.count)).collect()
+    }
+
+    #[test]
+    fn inputs_come_in_the_order_of_their_times() {
+        assert_eq!(runs(&[vec![1, 2, 7], vec![3, 4], vec![]]), [(0, 2), (1, 2), (0, 1)]);
+    }
+
+    #[test]
+    fn inputs_without_a_time_are_in_no_order() {
+        assert_eq!(runs(&[vec![0, 5, 0], vec![0], vec![2]]), [(2, 1), (0, 1)]);
+    }
+
+    #[test]
+    fn a_thread_keeps_its_own_order() {
+        // Clocks of two processors that differ.
+        assert_eq!(runs(&[vec![5, 3, 6], vec![4]]), [(1, 1), (0, 3)]);
+        assert_eq!(runs(&[vec![2], vec![2]]), [(0, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn places_have_threads() {
+        let turns = Turns::merge(&[vec![1, 2, 7], vec![3]]);
+        let at = |place: u64| turns.thread_at(place).map(|thread| thread.0);
+        assert_eq!(turns.events(), 4);
+        assert_eq!([at(0), at(2), at(3), at(4)], [Some(0), Some(1), Some(0), None]);
+    }
+}

@@ -1,0 +1,267 @@
+//! Scope `inputs`, several threads: inputs that have a place in the order of all threads' inputs, and those that only advise.
+//!
+//! Most of what is recorded has to come again. Three kinds need not, because whether a thread comes to them depends on how it met with
+//! others at a lock, which is not recorded: waits with a time limit, looks at the clock, which such waits begin with, and the look at a
+//! file by which libc's allocator finds out, once, whether it may give memory back. If the recording has one that does not come, it is
+//! passed over; if one comes that the recording has not, the wait is one without limit, the clock shows a little more than it did
+//! last, and there is no such file.
+use crate::calls::doing;
+use crate::calls::inputs;
+use crate::calls::is_installed;
+use crate::calls::table;
+use crate::control;
+use crate::control::Mode;
+use crate::local::Local;
+use crate::replay::Doing;
+use crate::turns;
+use core::ffi::CStr;
+use core::ffi::c_long;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use log_format::inputs::Call;
+use log_format::inputs::Entry;
+use run_model::Kind;
+use run_model::Op;
+use runtime_abi::divergence;
+use runtime_abi::turns_file::what;
+
+/// Stands in the inputs for a thread that was created, whose index is the result: at scope `inputs`, what it does has its place after
+/// that.
+const SPAWN: c_long = 0xfff2;
+
+/// The same for the end of a thread that another one asked for.
+const CANCEL: c_long = 0xfff3;
+
+/// Scope `inputs`: a thread is about to be created.
+pub fn note_spawn(creator: &mut Local, index: u32) {
+    creator.note_place(SPAWN, index as isize);
+}
+
+/// Scope `inputs`: the calling thread is about to ask for the end of another one.
+pub fn note_cancel() {
+    if control::mode() == Mode::Off {
+        return;
+    }
+    // In a process with one thread there is no order.
+    let are_several = control::header().threads.load(Relaxed) > 1;
+    if let Some(local) = Local::current().filter(|_| control::inputs_only() && are_several) {
+        local.note_place(CANCEL, 0);
+    }
+}
+
+/// Replay: this input was taken, and the program does something else.
+pub fn note_difference(entry: &Entry) {
+    if entry.time != 0 {
+        turns::event_differs();
+    }
+}
+
+/// The check of a call by which libc's allocator finds out whether it may give memory back.
+pub const ASKS_FOR_HEAP: u32 = 0x6865_6170;
+
+/// Is this such a call?
+pub fn asks_for_heap(number: c_long, arguments: &[usize; 6]) -> bool {
+    const PATH: &CStr = c"/proc/sys/vm/overcommit_memory";
+    if number != libc::SYS_openat || !control::inputs_only() || arguments[2] as i32 != libc::O_CLOEXEC {
+        return false;
+    }
+    // SAFETY: the program gives it to the kernel as a string; only as much is read as is equal.
+    let is_byte = |(at, byte): (usize, &u8)| unsafe { *(arguments[1] as *const u8).add(at) == *byte };
+    arguments[1] != 0 && PATH.to_bytes_with_nul().iter().enumerate().all(is_byte)
+}
+
+/// What clocks showed last, by their ids: seconds and nanoseconds. All zero: nobody has looked.
+static CLOCKS: [[AtomicU64; 2]; 16] = [const { [const { AtomicU64::new(0) }; 2] }; 16];
+/// Clocks that differ by more than this are different clocks: a day.
+const NEAR_S: u64 = 86_400;
+/// What a clock moves if it is looked at and the recording does not say what it showed.
+const STEP_NS: u64 = 1_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn clock_of(number: c_long, arguments: &[usize; 6]) -> usize {
+    match number {
+        libc::SYS_clock_gettime => arguments[0] % CLOCKS.len(),
+        _ => libc::CLOCK_REALTIME as usize,
+    }
+}
+
+/// Where a look at the clock puts two words, and how many nanoseconds the second one counts.
+fn place_of(number: c_long, arguments: &[usize; 6]) -> Option<(usize, u64)> {
+    let (address, unit_ns) = match number {
+        libc::SYS_clock_gettime => (arguments[1], 1),
+        libc::SYS_gettimeofday => (arguments[0], 1_000),
+        _ => return None,
+    };
+    (address != 0).then_some((address, unit_ns))
+}
+
+/// Replay: a look at the clock has been answered from the log.
+pub fn note_clock(number: c_long, arguments: &[usize; 6]) {
+    let Some((address, unit_ns)) = place_of(number, arguments) else {
+        return;
+    };
+    // SAFETY: the clock's answer was put there.
+    let [seconds, fraction] = unsafe { (address as *const [u64; 2]).read_unaligned() };
+    let [last_s, last_ns] = &CLOCKS[clock_of(number, arguments)];
+    last_s.store(seconds, Relaxed);
+    last_ns.store(fraction * unit_ns, Relaxed);
+}
+
+/// Replay: a look at the clock that the recording does not have.
+pub fn invent_clock(number: c_long, arguments: &[usize; 6]) -> isize {
+    let [seconds, ns] = &CLOCKS[clock_of(number, arguments)];
+    let now_ns = ns.load(Relaxed) + STEP_NS;
+    let now_s = seconds.load(Relaxed) + now_ns / SECOND_NS;
+    seconds.store(now_s, Relaxed);
+    ns.store(now_ns % SECOND_NS, Relaxed);
+    if let Some((address, unit_ns)) = place_of(number, arguments) {
+        let time = [now_s, now_ns % SECOND_NS / unit_ns];
+        inputs::copy(time.as_ptr().cast(), address as *mut u8, size_of_val(&time));
+    }
+    match number {
+        libc::SYS_time => {
+            if arguments[0] != 0 {
+                inputs::copy((&raw const now_s).cast(), arguments[0] as *mut u8, size_of::<u64>());
+            }
+            now_s as isize
+        }
+        _ => 0,
+    }
+}
+
+impl Local {
+    /// Something that is no event, but has a place in the order of inputs.
+    fn note_place(&mut self, number: c_long, result: isize) {
+        if !is_installed() {
+            return;
+        }
+        match control::mode() {
+            Mode::Record => self.log_call(number, result, 0, &[]),
+            Mode::Replay => drop(self.next_call(number)),
+            Mode::Off => {}
+        }
+    }
+
+    /// Scope `inputs`, several threads: how a wait with a time limit ended. Not an event: whether a thread has to wait for a
+    /// lock depends on the others.
+    pub fn record_timed_wait(&mut self, arguments: &[usize; 6], result: isize) {
+        if control::inputs_only() && control::is_threaded() && turns::is_timed(arguments) {
+            self.log_call(libc::SYS_futex, result, 0, &[]);
+        }
+    }
+
+    /// Replay, one thread at a time: a futex call.
+    pub fn take_turns_at_futex(&mut self, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
+        self.real_calls += 1;
+        let result = turns::futex(self, arguments);
+        if self.is_creating {
+            // The thread that is being created does not take turns yet.
+            real(arguments);
+        }
+        if result == -libc::EINTR as isize {
+            self.deliver_next();
+        }
+        self.at_safe_point();
+        result
+    }
+
+    /// Replay: takes the next input, whose turn it is.
+    pub fn take_input(&mut self) -> Option<Call<'static>> {
+        if self.recorded_inputs.has_place() && turns::is_on() {
+            turns::event_happened();
+        }
+        self.recorded_inputs.next()
+    }
+
+    /// Replay: does the recording have a look at this clock next?
+    pub fn has_clock(&self, number: c_long, arguments: &[usize; 6]) -> bool {
+        let Some(recorded) = self.recorded_inputs.next_clock(number as u32) else {
+            return self.recorded_inputs.next_number() == Some(number as u32);
+        };
+        let last = CLOCKS[clock_of(number, arguments)][0].load(Relaxed);
+        last == 0 || recorded.abs_diff(last) < NEAR_S
+    }
+
+    /// Replay: passes over what the recording has next and the program, which is about to do `number`, does not do: looks at the clock, and
+    /// waits with a time limit. Signals are delivered here at the latest.
+    pub fn pass_advice(&mut self, number: c_long) {
+        if !turns::is_on() {
+            return;
+        }
+        loop {
+            let event = self.event();
+            let next = self.recorded_inputs.next_number();
+            if self.recorded_inputs.next_signal_number(event).is_some() {
+                if self.recorded_inputs.has_place() {
+                    turns::wait_for_event(self);
+                }
+                self.deliver_next();
+            } else if self.recorded_inputs.next_timed_wait(event).is_some() {
+                turns::wait_for_event(self);
+                self.take_input();
+            } else if !self.is_at_end()
+                && !table::is_clock(number)
+                && next.is_some_and(|next| table::is_clock(next as c_long))
+            {
+                self.take_input();
+                self.complete();
+            } else if !self.is_at_end() && number != libc::SYS_openat && self.recorded_inputs.asks_for_heap() {
+                self.pass_heap_question();
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Replay: the allocator's file is opened, read and closed.
+    fn pass_heap_question(&mut self) {
+        for number in [libc::SYS_openat, libc::SYS_read, libc::SYS_close] {
+            if self.recorded_inputs.next_number() != Some(number as u32) {
+                return;
+            }
+            if self.recorded_inputs.has_place() {
+                turns::wait_for_event(self);
+            }
+            self.take_input();
+            self.complete();
+        }
+    }
+
+    /// Replay: returns when it is the turn of the next input, if it has a place in the order.
+    pub fn wait_for_input(&mut self, number: c_long) {
+        self.pass_advice(number);
+        if self.is_at_end() {
+            return;
+        }
+        if !self.recorded_inputs.has_place() {
+            return turns::at_switch_point(what::INPUT, 0);
+        }
+        if table::sleeps(number) {
+            // So did others run, when it slept.
+            turns::give_way(self);
+        }
+        turns::wait_for_event(self);
+    }
+
+    /// Replay: the thread ends. If the recording has more calls of it, it has gone another way.
+    pub fn require_no_more_inputs(&self) {
+        if turns::is_on() && !self.is_at_end() && self.recorded_inputs.next_number().is_some() {
+            let doing = Doing {
+                kind: Kind::Exit,
+                op: Op::None,
+                object: 0,
+            };
+            self.diverge(divergence::SHORT, doing, 0, 0, 0);
+        }
+    }
+
+    /// Replay: the recording has no more calls of this thread, and here is one. It may have been in it when the process ended.
+    pub fn diverge_at_end(&self, number: c_long) {
+        if self.is_the_end() {
+            self.diverge(divergence::SURVIVED, doing(number), 0, 0, 0);
+        }
+        if !self.is_at_end() {
+            self.diverge(divergence::CALL, doing(number), u32::MAX, self.event(), 0);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The recorded order of inputs, mapped from the file `turns`.
+use crate::control;
+use crate::ending;
+use crate::sys;
+use crate::turns::accesses;
+use crate::turns::points;
+use crate::turns::seats::seat;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Relaxed;
+use runtime_abi::RUNTIME_REGION;
+use runtime_abi::turns_file::FILE_NAME;
+use runtime_abi::turns_file::MAGIC;
+use runtime_abi::turns_file::MoveEntry;
+use runtime_abi::turns_file::NO_RUN;
+use runtime_abi::turns_file::ThreadTurns;
+use runtime_abi::turns_file::TurnRun;
+use runtime_abi::turns_file::TurnsHeader;
+use runtime_abi::turns_file::VERSION;
+
+const TURNS: u64 = RUNTIME_REGION + 0x0a00_0000_0000;
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+/// The run under way, and how many of its inputs have happened.
+static RUN: AtomicU32 = AtomicU32::new(0);
+static HAPPENED: AtomicU32 = AtomicU32::new(0);
+
+/// Do threads take turns?
+#[inline]
+pub fn is_on() -> bool {
+    IS_ON.load(Relaxed)
+}
+
+/// Replay: threads take turns if the tool has written down the order of their inputs.
+pub fn open() {
+    IS_ON.store(false, Relaxed);
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(FILE_NAME.as_bytes(), &mut buffer);
+    let Ok(file) = sys::open(path, libc::O_RDWR) else {
+        return;
+    };
+    let bytes = sys::file_bytes(file);
+    // Of a process that was forked: in the place of its parent's, as the schedule.
+    let is_mapped =
+        bytes >= size_of::<TurnsHeader>() as u64 && sys::map_at(TURNS, bytes as usize, file, 0, true).is_ok();
+    sys::close(file);
+    if !is_mapped {
+        ending::die(b"cannot map the order of this run's inputs", 0);
+    }
+    let header = header();
+    let expected = size_of::<TurnsHeader>() as u64
+        + header.threads as u64 * size_of::<ThreadTurns>() as u64
+        + header.runs * size_of::<TurnRun>() as u64
+        + header.moves * size_of::<MoveEntry>() as u64;
+    if header.magic != MAGIC || header.version != VERSION || expected != bytes {
+        ending::die(b"the order of this run's inputs is damaged", 0);
+    }
+    RUN.store(0, Relaxed);
+    HAPPENED.store(0, Relaxed);
+    IS_ON.store(true, Relaxed);
+    points::open();
+    accesses::open();
+}
+
+pub fn header() -> &'static TurnsHeader {
+    // SAFETY: `open` mapped at least a header here, for good.
+    unsafe { &*(TURNS as *const TurnsHeader) }
+}
+
+fn threads() -> &'static [ThreadTurns] {
+    let at = TURNS as usize + size_of::<TurnsHeader>();
+    // SAFETY: `open` found the file to be exactly as long as its header says.
+    unsafe { core::slice::from_raw_parts(at as *const ThreadTurns, header().threads as usize) }
+}
+
+fn runs() -> &'static [TurnRun] {
+    let at = threads().as_ptr_range().end;
+    // SAFETY: as above.
+    unsafe { core::slice::from_raw_parts(at.cast(), header().runs as usize) }
+}
+
+pub fn moves() -> &'static [MoveEntry] {
+    let at = runs().as_ptr_range().end;
+    // SAFETY: as above.
+    unsafe { core::slice::from_raw_parts(at.cast(), header().moves as usize) }
+}
+
+/// The inputs that `thread` has had when it enters the window.
+pub fn window_of(thread: u32) -> u64 {
+    threads().get(thread as usize).map_or(0, |thread| thread.window)
+}
+
+/// The run that has the first input of `thread`.
+pub fn first_run(thread: u32) -> u32 {
+    threads().get(thread as usize).map_or(NO_RUN, |thread| thread.first)
+}
+
+/// Whose input is the next one of the order; nobody's, if all have happened.
+pub fn next_thread() -> Option<u32> {
+    runs().get(RUN.load(Relaxed) as usize).map(|run| run.thread)
+}
+
+/// The next input of the order has happened.
+pub fn advance() {
+    let index = RUN.load(Relaxed);
+    let Some(run) = runs().get(index as usize) else {
+        return;
+    };
+    let reached = &control::header().order_reached;
+    reached.store(reached.load(Relaxed) + 1, Relaxed);
+    let happened = HAPPENED.load(Relaxed) + 1;
+    if happened < run.count {
+        return HAPPENED.store(happened, Relaxed);
+    }
+    HAPPENED.store(0, Relaxed);
+    RUN.store(index + 1, Relaxed);
+    seat(run.thread).set_next_run(run.next);
+}

@@ -1,0 +1,357 @@
+//! What is known of each thread while threads take turns.
+use crate::control;
+use crate::turns::order;
+use core::arch::asm;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use runtime_abi::THREADS_MAX;
+use runtime_abi::turns_file::Place;
+
+/// Relaxed everywhere: who has the turn writes, and the turn itself is passed with Release and Acquire.
+pub struct Seat {
+    /// What the thread waits on while it does not have the turn.
+    pub go: AtomicU32,
+    state: AtomicU32,
+    /// The run of the order that has its next input.
+    run: AtomicU32,
+    /// One of `way`.
+    gave_way: AtomicU32,
+    /// Inputs of the order that it has had, and switch points since.
+    calls: AtomicU64,
+    nth: AtomicU64,
+    /// The program's code at the last of them, if it is known.
+    label: AtomicU64,
+    /// A move gave it the turn, and it has not synchronised since.
+    is_owed: AtomicBool,
+    /// Its memory is open: it is in a call, or synchronises.
+    is_quiet: AtomicBool,
+    /// An address in its stack, and where its thread-local variables are.
+    own_memory: [AtomicU64; 2],
+    /// Waiting: what the wait yields when the thread's next input is due, and whether at once or if nobody else can go on.
+    if_due: AtomicI32,
+    is_at_once: AtomicBool,
+    /// Waiting: for which futex, since when, for which bits, and whether the kernel may wake it.
+    address: AtomicU64,
+    ticket: AtomicU64,
+    bits: AtomicU32,
+    expected: AtomicU32,
+    is_shared: AtomicBool,
+    /// What the wait yields.
+    result: AtomicI32,
+}
+
+/// Values of `Seat::gave_way`.
+pub mod way {
+    pub const NOT_GIVEN: u32 = 0;
+    /// It asked for that, or slept: until it is its turn again, at the next switch point.
+    pub const ASKED: u32 = 1;
+    /// It ran on and on: until nobody else can go on.
+    pub const SPINS: u32 = 2;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum State {
+    /// Not there, not any more, or stopped for good.
+    Gone = 0,
+    /// Can go on.
+    Ready = 1,
+    /// At an input that is not the next one of the order.
+    Event = 2,
+    /// Waits for a futex.
+    Futex = 3,
+    /// Is about to end the process.
+    Ending = 4,
+    /// Stopped before an access by a move.
+    Held = 5,
+}
+
+static SEATS: [Seat; THREADS_MAX] = [const {
+    Seat {
+        go: AtomicU32::new(0),
+        state: AtomicU32::new(0),
+        run: AtomicU32::new(0),
+        gave_way: AtomicU32::new(way::NOT_GIVEN),
+        calls: AtomicU64::new(0),
+        nth: AtomicU64::new(0),
+        label: AtomicU64::new(0),
+        is_owed: AtomicBool::new(false),
+        is_quiet: AtomicBool::new(false),
+        own_memory: [const { AtomicU64::new(0) }; 2],
+        if_due: AtomicI32::new(0),
+        is_at_once: AtomicBool::new(false),
+        address: AtomicU64::new(0),
+        ticket: AtomicU64::new(0),
+        bits: AtomicU32::new(0),
+        expected: AtomicU32::new(0),
+        is_shared: AtomicBool::new(false),
+        result: AtomicI32::new(0),
+    }
+}; THREADS_MAX];
+
+/// Seats that have been taken.
+static USED: AtomicU32 = AtomicU32::new(0);
+/// Wait number, over all threads: who waits longest is woken first.
+static TICKETS: AtomicU64 = AtomicU64::new(0);
+
+pub fn seat(thread: u32) -> &'static Seat {
+    &SEATS[thread as usize]
+}
+
+/// Threads there have been.
+pub fn count() -> u32 {
+    control::header().threads.load(Relaxed).min(THREADS_MAX as u32)
+}
+
+pub fn all() -> impl Iterator<Item = &'static Seat> {
+    SEATS[..count() as usize].iter()
+}
+
+/// A process begins, perhaps as a copy of another.
+pub fn clear() {
+    for seat in &SEATS[..USED.swap(0, Relaxed) as usize] {
+        seat.set(State::Gone);
+        seat.go.store(0, Relaxed);
+    }
+}
+
+/// What a thread waits for.
+#[derive(Clone, Copy)]
+pub struct Wait {
+    pub address: u64,
+    pub expected: u32,
+    pub bits: u32,
+    /// The kernel may wake it.
+    pub is_shared: bool,
+    pub if_due: IfDue,
+}
+
+/// What happens to a wait when the waiting thread's next input is the next one of the order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum IfDue {
+    Nothing,
+    /// It ends so.
+    AtOnce(i32),
+    /// It ends so if nobody else can go on.
+    AtLast(i32),
+}
+
+/// No errno, and no success.
+const NOTHING: i32 = 1;
+
+impl Seat {
+    pub fn begin(&self, thread: u32) {
+        USED.fetch_max(thread + 1, Relaxed);
+        self.set(State::Ready);
+        self.take_way();
+        self.calls.store(0, Relaxed);
+        self.nth.store(0, Relaxed);
+        self.is_owed.store(false, Relaxed);
+        self.run.store(order::first_run(thread), Relaxed);
+    }
+
+    pub fn state(&self) -> State {
+        match self.state.load(Relaxed) {
+            1 => State::Ready,
+            2 => State::Event,
+            3 => State::Futex,
+            4 => State::Ending,
+            5 => State::Held,
+            _ => State::Gone,
+        }
+    }
+
+    pub fn set(&self, state: State) {
+        self.state.store(state as u32, Relaxed);
+    }
+
+    /// An input of the order has happened in it.
+    pub fn count_call(&self) {
+        self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
+        self.nth.store(0, Relaxed);
+        self.owe(false);
+    }
+
+    pub fn count_point(&self, label: u64) {
+        self.nth.store(self.nth.load(Relaxed) + 1, Relaxed);
+        self.label.store(label, Relaxed);
+    }
+
+    pub fn label(&self) -> u64 {
+        self.label.load(Relaxed)
+    }
+
+    /// Its last switch point, or the block after it.
+    pub fn place(&self, thread: u32) -> Place {
+        Place {
+            thread,
+            calls: self.calls.load(Relaxed),
+            nth: self.nth.load(Relaxed),
+            ..Place::default()
+        }
+    }
+
+    /// The calling thread's.
+    pub fn note_own_memory(&self) {
+        let here = 0u8;
+        let thread_pointer: u64;
+        // SAFETY: the psABI has a thread's pointer to itself there.
+        unsafe { asm!("mov {}, fs:[0]", out(reg) thread_pointer, options(nostack, readonly, preserves_flags)) };
+        self.own_memory[0].store(&raw const here as u64, Relaxed);
+        self.own_memory[1].store(thread_pointer, Relaxed);
+        self.is_quiet.store(false, Relaxed);
+    }
+
+    pub fn own_memory(&self) -> [u64; 2] {
+        [self.own_memory[0].load(Relaxed), self.own_memory[1].load(Relaxed)]
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet.load(Relaxed)
+    }
+
+    /// What it was.
+    pub fn set_quiet(&self, is_quiet: bool) -> bool {
+        self.is_quiet.swap(is_quiet, Relaxed)
+    }
+
+    pub fn owe(&self, is_owed: bool) {
+        self.is_owed.store(is_owed, Relaxed);
+    }
+
+    pub fn is_owed(&self) -> bool {
+        self.is_owed.load(Relaxed)
+    }
+
+    pub fn next_run(&self) -> u32 {
+        self.run.load(Relaxed)
+    }
+
+    pub fn set_next_run(&self, run: u32) {
+        self.run.store(run, Relaxed);
+    }
+
+    /// Others go first. `way`: one of `way`.
+    pub fn give_way(&self, way: u32) {
+        self.gave_way.store(way, Relaxed);
+    }
+
+    pub fn take_way(&self) {
+        self.gave_way.store(way::NOT_GIVEN, Relaxed);
+    }
+
+    pub fn has_given_way(&self) -> bool {
+        self.gave_way.load(Relaxed) != way::NOT_GIVEN
+    }
+
+    /// It had to, and would use up another budget if it went on.
+    pub fn spins(&self) -> bool {
+        self.gave_way.load(Relaxed) == way::SPINS
+    }
+
+    pub fn begin_wait(&self, wait: &Wait) {
+        self.address.store(wait.address, Relaxed);
+        self.expected.store(wait.expected, Relaxed);
+        self.bits.store(wait.bits, Relaxed);
+        self.is_shared.store(wait.is_shared, Relaxed);
+        let (result, is_at_once) = match wait.if_due {
+            IfDue::Nothing => (NOTHING, false),
+            IfDue::AtOnce(result) => (result, true),
+            IfDue::AtLast(result) => (result, false),
+        };
+        self.if_due.store(result, Relaxed);
+        self.is_at_once.store(is_at_once, Relaxed);
+        // What it yields unless somebody wakes it.
+        self.result.store(result, Relaxed);
+        self.ticket.store(TICKETS.fetch_add(1, Relaxed), Relaxed);
+        self.set(State::Futex);
+    }
+
+    pub fn waits_for(&self, address: u64, bits: u32) -> bool {
+        self.state() == State::Futex && self.address.load(Relaxed) == address && self.bits.load(Relaxed) & bits != 0
+    }
+
+    /// Waits for something that the kernel may write, and the word is not what it was.
+    pub fn is_overtaken_by_kernel(&self) -> bool {
+        self.is_shared.load(Relaxed) && self.is_overtaken()
+    }
+
+    /// Waits for a word that is not what it was.
+    pub fn is_overtaken(&self) -> bool {
+        if self.state() != State::Futex {
+            return false;
+        }
+        // SAFETY: the thread waits for this word, so it is there.
+        let now = unsafe { (self.address.load(Relaxed) as *const u32).read_volatile() };
+        now != self.expected.load(Relaxed)
+    }
+
+    /// The thread whose end it waits for, or that holds the mutex it waits for, as far as that can be told.
+    pub fn awaited(&self) -> Option<u32> {
+        /// Where a mutex of libc's names its holder, behind the word that is waited for.
+        const HOLDER_AT: u64 = 8;
+        let address = self.address();
+        let is_end_of_page = address % 4096 > 4096 - HOLDER_AT - 4;
+        if address == 0 || is_end_of_page {
+            return None;
+        }
+        // SAFETY: in the same page as the word that the thread waits for. It may be something else than a name.
+        let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
+        let is_named = |name: u32| {
+            move |thread: &u32| {
+                seat(*thread).state() != State::Gone && control::slot(*thread).os_thread.load(Relaxed) == name
+            }
+        };
+        let find = |name: u32| {
+            (0..count())
+                .find(is_named(name))
+                .filter(|thread| seat(*thread).address() != address)
+        };
+        find(self.expected.load(Relaxed)).or_else(|| find(holder))
+    }
+
+    /// Its wait ends as soon as its next input is due.
+    pub fn ends_when_due(&self) -> bool {
+        self.is_at_once.load(Relaxed)
+    }
+
+    pub fn ticket(&self) -> u64 {
+        self.ticket.load(Relaxed)
+    }
+
+    pub fn address(&self) -> u64 {
+        match self.state() {
+            State::Futex => self.address.load(Relaxed),
+            _ => 0,
+        }
+    }
+
+    /// It waits for another futex from now on.
+    pub fn move_to(&self, address: u64) {
+        self.address.store(address, Relaxed);
+        self.ticket.store(TICKETS.fetch_add(1, Relaxed), Relaxed);
+    }
+
+    pub fn wake(&self, result: i32) {
+        self.result.store(result, Relaxed);
+        self.set(State::Ready);
+    }
+
+    pub fn result(&self) -> i32 {
+        self.result.load(Relaxed)
+    }
+}
+
+/// Nobody can go on, and the next input is one of `thread`'s: may that end its wait?
+pub fn interrupt(thread: u32) -> bool {
+    let seat = seat(thread);
+    let result = seat.if_due.load(Relaxed);
+    let does = seat.state() == State::Futex && result != NOTHING;
+    if does {
+        seat.wake(result);
+    }
+    does
+}

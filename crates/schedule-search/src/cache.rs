@@ -1,0 +1,259 @@
+//! What helped before (section 5 of the paper): failures come again, in other threads and at other events.
+//!
+//! Threads are named by where they stand when the replay fails, moves by counting backward from there. The paper leaves
+//! several preemptions and reversals out; here a recipe has as many moves as the search added, of both kinds, provided that
+//! all of them can be named in the trace of the replay that failed.
+use crate::Access;
+use crate::AccessId;
+use crate::Ending;
+use crate::EventLog;
+use crate::Label;
+use crate::Move;
+use crate::PointKind;
+use crate::Spot;
+use crate::SwitchPoint;
+use run_model::ThreadIndex;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Different ways out of the same failure that are kept; the last that helped comes first.
+const RECIPES_MAX: usize = 4;
+/// Ways to put threads in the place of a recipe's labels that are tried.
+const READINGS_MAX: usize = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Unmatched { expected: Label, found: Label },
+    Deadlock { label: Label },
+}
+
+impl Key {
+    pub fn of(ending: &Ending) -> Option<Key> {
+        match *ending {
+            Ending::Complete => None,
+            Ending::Mismatch { expected, found, .. } => Some(Key::Unmatched { expected, found }),
+            Ending::Deadlock { label, .. } => Some(Key::Deadlock { label }),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// The thread that stands at `who`, at its `back`th switch point of that kind from the end of the window (1 is the
+    /// last), to the thread that stands at `to`.
+    Preempt {
+        who: Label,
+        kind: PointKind,
+        back: u64,
+        to: Label,
+    },
+    Reverse {
+        hold: Reach,
+        until: Reach,
+    },
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Unmatched { expected, found } => write!(f, "found {} where {} was expected", found.0, expected.0),
+            Key::Deadlock { label } => write!(f, "stuck at {}", label.0),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Preempt { who, kind, back, to } => {
+                let what = match kind {
+                    PointKind::Synchronisation => "synchronisation",
+                    PointKind::Call => "call",
+                };
+                write!(f, "at {}, {back} {what} back, go on at {}", who.0, to.0)
+            }
+            Step::Reverse { hold, until } => {
+                let Reach { who, label, back } = hold;
+                write!(f, "at {}, before access {back} back at {}, ", who.0, label.0)?;
+                let Reach { who, label, back } = until;
+                write!(f, "first at {} access {back} back at {}", who.0, label.0)
+            }
+        }
+    }
+}
+
+/// An access: the `back`th from the end at `label`, by the thread that stands at `who`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Reach {
+    pub who: Label,
+    pub label: Label,
+    pub back: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cache {
+    pub recipes: BTreeMap<Key, Vec<Vec<Step>>>,
+}
+
+/// A replay that failed, as far as recipes speak of it.
+pub(crate) struct Scene<'a> {
+    pub log: &'a EventLog,
+    pub met: usize,
+    pub stands: &'a [(ThreadIndex, Label)],
+    pub points: &'a [SwitchPoint],
+    pub accesses: Option<&'a [Access]>,
+}
+
+impl Cache {
+    pub fn remember(&mut self, key: Key, scene: &Scene, moves: &[Move]) {
+        let Some(recipe) = moves.iter().map(|m| scene.step(m)).collect::<Option<Vec<Step>>>() else {
+            return;
+        };
+        let known = self.recipes.entry(key).or_default();
+        known.retain(|other| *other != recipe);
+        known.insert(0, recipe);
+        known.truncate(RECIPES_MAX);
+    }
+
+    /// A sentence for each recipe.
+    pub fn describe(&self) -> Vec<String> {
+        let recipes = self
+            .recipes
+            .iter()
+            .flat_map(|(key, recipes)| recipes.iter().map(move |recipe| (key, recipe)));
+        let sentence = |(key, recipe): (&Key, &Vec<Step>)| {
+            let steps: Vec<String> = recipe.iter().map(Step::to_string).collect();
+            format!("{key}: {}", steps.join("; "))
+        };
+        recipes.map(sentence).collect()
+    }
+
+    /// Whether some recipe for `key` can only be read with a trace of accesses.
+    pub fn needs_accesses(&self, key: &Key) -> bool {
+        let steps = |recipe: &Vec<Step>| recipe.iter().any(|step| matches!(step, Step::Reverse { .. }));
+        self.recipes.get(key).is_some_and(|recipes| recipes.iter().any(steps))
+    }
+
+    /// What the recipes for `key` come to here.
+    pub fn recall(&self, key: &Key, scene: &Scene) -> Vec<Vec<Move>> {
+        let mut found: Vec<Vec<Move>> = Vec::new();
+        for recipe in self.recipes.get(key).into_iter().flatten() {
+            for reading in scene.readings(recipe) {
+                if !found.contains(&reading) {
+                    found.push(reading);
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Scene<'_> {
+    fn label_of(&self, thread: ThreadIndex) -> Option<Label> {
+        self.stands
+            .iter()
+            .find(|(other, _)| *other == thread)
+            .map(|(_, label)| *label)
+    }
+
+    fn step(&self, made: &Move) -> Option<Step> {
+        match made {
+            Move::Preempt { at, to } => {
+                let point = self.points.iter().find(|point| point.spot == *at)?;
+                let back = self
+                    .points_back(at.thread, point.kind)
+                    .position(|point| point.spot == *at)?;
+                let (who, to) = (self.label_of(at.thread)?, self.label_of(*to)?);
+                Some(Step::Preempt {
+                    who,
+                    kind: point.kind,
+                    back: back as u64 + 1,
+                    to,
+                })
+            }
+            Move::Reverse { hold, until } => Some(Step::Reverse {
+                hold: self.reach(hold)?,
+                until: self.reach(until)?,
+            }),
+        }
+    }
+
+    fn reach(&self, id: &AccessId) -> Option<Reach> {
+        let thread = id.block.thread;
+        let label = self.accesses?.iter().find(|access| access.id == *id)?.label;
+        let back = self.accesses_back(thread, label).position(|access| access.id == *id)?;
+        Some(Reach {
+            who: self.label_of(thread)?,
+            label,
+            back: back as u64 + 1,
+        })
+    }
+
+    fn points_back(&self, thread: ThreadIndex, kind: PointKind) -> impl Iterator<Item = &SwitchPoint> {
+        let fits = move |point: &&SwitchPoint| point.spot.thread == thread && point.kind == kind;
+        self.points.iter().rev().filter(fits)
+    }
+
+    fn accesses_back(&self, thread: ThreadIndex, label: Label) -> impl Iterator<Item = &Access> {
+        let fits = move |access: &&Access| access.id.block.thread == thread && access.label == label;
+        self.accesses.into_iter().flatten().rev().filter(fits)
+    }
+
+    /// Threads that stand at `label`, those with the next events first.
+    fn threads_at(&self, label: Label) -> Vec<ThreadIndex> {
+        let order = self.log.threads_from(self.met);
+        order
+            .into_iter()
+            .filter(|thread| self.label_of(*thread) == Some(label))
+            .collect()
+    }
+
+    /// The recipe's moves, with threads for its labels.
+    fn readings(&self, recipe: &[Step]) -> Vec<Vec<Move>> {
+        let mut readings = vec![Vec::new()];
+        for step in recipe {
+            let options = match step {
+                Step::Preempt { who, kind, back, to } => self.preemptions(*who, *kind, *back, *to),
+                Step::Reverse { hold, until } => self.reversals(hold, until),
+            };
+            let with = |reading: &Vec<Move>| {
+                let reading = reading.clone();
+                options
+                    .iter()
+                    .map(move |option| [reading.as_slice(), &[*option]].concat())
+                    .collect::<Vec<_>>()
+            };
+            readings = readings.iter().flat_map(with).take(READINGS_MAX).collect();
+        }
+        readings
+    }
+
+    fn preemptions(&self, who: Label, kind: PointKind, back: u64, to: Label) -> Vec<Move> {
+        let nth = usize::try_from(back.saturating_sub(1)).unwrap_or(usize::MAX);
+        let spots: Vec<Spot> = self
+            .threads_at(who)
+            .into_iter()
+            .filter_map(|thread| self.points_back(thread, kind).nth(nth).map(|point| point.spot))
+            .collect();
+        let targets = self.threads_at(to);
+        let pairs = spots.iter().flat_map(|at| targets.iter().map(|to| (*at, *to)));
+        // A thread may be held up for itself: that it stays, although the log suggests another.
+        pairs.map(|(at, to)| Move::Preempt { at, to }).collect()
+    }
+
+    fn reversals(&self, hold: &Reach, until: &Reach) -> Vec<Move> {
+        let ids = |reach: &Reach| -> Vec<AccessId> {
+            let nth = usize::try_from(reach.back.saturating_sub(1)).unwrap_or(usize::MAX);
+            let of = |thread| self.accesses_back(thread, reach.label).nth(nth).map(|access| access.id);
+            self.threads_at(reach.who).into_iter().filter_map(of).collect()
+        };
+        let untils = ids(until);
+        let pairs = ids(hold)
+            .into_iter()
+            .flat_map(|hold| untils.iter().map(move |until| (hold, *until)));
+        pairs
+            .filter(|(hold, until)| hold.block.thread != until.block.thread)
+            .map(|(hold, until)| Move::Reverse { hold, until })
+            .collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! What blocks touch, as far as traces have shown: which preemptions would come to the same.
+use crate::Attempt;
+use crate::PointKind;
+use crate::Spot;
+use crate::SwitchPoint;
+use run_model::ThreadIndex;
+use std::collections::BTreeMap;
+
+/// What is accessed or synchronised on, and whether it is changed.
+pub(crate) type Footprint = BTreeMap<Touched, bool>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Touched {
+    Object(u64),
+    Address(u64),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Footprints {
+    /// Of blocks that were traced to their end.
+    pub blocks: BTreeMap<Spot, Footprint>,
+    /// Of threads that were followed beyond a failure: from that block to their next logged event.
+    pub stretches: BTreeMap<Spot, Footprint>,
+    /// Where threads stand that pass no switch point in the window.
+    pub starts: BTreeMap<ThreadIndex, Spot>,
+}
+
+/// The block that a thread enters when it goes on from `point`.
+fn block_after(point: &SwitchPoint) -> Spot {
+    match point.kind {
+        PointKind::Synchronisation => point.spot,
+        PointKind::Call => Spot {
+            calls: point.spot.calls.saturating_add(1),
+            nth: 0,
+            ..point.spot
+        },
+    }
+}
+
+fn are_independent(one: &Footprint, other: &Footprint) -> bool {
+    one.iter()
+        .all(|(what, writes)| other.get(what).is_none_or(|other_writes| !writes && !other_writes))
+}
+
+impl Footprints {
+    pub fn learn(&mut self, attempt: &Attempt) {
+        let mut open: BTreeMap<ThreadIndex, &SwitchPoint> = BTreeMap::new();
+        let mut ended: BTreeMap<Spot, Footprint> = BTreeMap::new();
+        for point in &attempt.points {
+            if let Some(before) = open.insert(point.spot.thread, point) {
+                let objects = [before, point]
+                    .into_iter()
+                    .filter(|point| point.kind == PointKind::Synchronisation);
+                let touched = objects.map(|point| (Touched::Object(point.object), true)).collect();
+                ended.insert(block_after(before), touched);
+            }
+        }
+        let mut followed: BTreeMap<ThreadIndex, (Spot, Footprint)> = BTreeMap::new();
+        for thread in &attempt.followed {
+            let objects = thread.objects.iter().map(|object| (Touched::Object(*object), true));
+            followed.insert(thread.from.thread, (thread.from, objects.collect()));
+            if !open.contains_key(&thread.from.thread) {
+                self.starts.insert(thread.from.thread, thread.from);
+            }
+        }
+        for access in &attempt.accesses {
+            let block = match access.is_beyond {
+                true => followed
+                    .get_mut(&access.id.block.thread)
+                    .map(|(_, footprint)| footprint),
+                false => ended.get_mut(&access.id.block),
+            };
+            if let Some(block) = block {
+                *block.entry(Touched::Address(access.id.address)).or_default() |= access.is_write;
+            }
+        }
+        self.blocks.extend(ended);
+        self.stretches.extend(followed.into_values());
+    }
+
+    /// Whether it comes to the same if `to` goes on at the point `index` or at the one after it: nothing that the thread
+    /// which went on did between the two matters to what `to` does before its next event, or the other way round.
+    pub fn commute(&self, points: &[SwitchPoint], index: usize, to: ThreadIndex) -> bool {
+        let (Some(point), Some(next)) = (points.get(index), points.get(index + 1)) else {
+            return false;
+        };
+        let can_later = next.to != to && next.runnable.contains(&to);
+        // No event of the log between them, and the block between them is that of the thread that went on.
+        if !can_later || point.next != next.next || next.spot.thread != point.to {
+            return false;
+        }
+        let stands = |thread: ThreadIndex| {
+            let last = points[..=index].iter().rev().find(|point| point.spot.thread == thread);
+            last.map(block_after).or_else(|| self.starts.get(&thread).copied())
+        };
+        let (Some(went), Some(waits)) = (stands(point.to), stands(to)) else {
+            return false;
+        };
+        match (self.blocks.get(&went), self.stretch(waits)) {
+            (Some(block), Some(stretch)) => are_independent(block, stretch),
+            _ => false,
+        }
+    }
+
+    /// At least what the thread that stands at `from` does before its next event.
+    fn stretch(&self, from: Spot) -> Option<&Footprint> {
+        let (start, footprint) = self.stretches.range(..=from).next_back()?;
+        (start.thread == from.thread && start.calls == from.calls).then_some(footprint)
+    }
+}

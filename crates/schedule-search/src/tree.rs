@@ -1,0 +1,285 @@
+//! The plans that are tried against one failure: a tree in which each child adds a move to its parent's.
+//!
+//! NOTE [Order of moves]: A child's move lies later in time than all that the search added before it. What a replay does up
+//! to a move does not depend on what comes after, so every set of moves is reached on exactly one path, and each step of
+//! the path can be chosen from the trace of the one before (the recursion of section 4.2, for moves of any kind).
+use crate::Access;
+use crate::Ending;
+use crate::EventLog;
+use crate::Move;
+use crate::Plan;
+use crate::PointKind;
+use crate::SwitchPoint;
+use crate::Window;
+use crate::footprints::Footprints;
+use crate::hash::Hash;
+use crate::races::races;
+use run_model::ThreadIndex;
+
+/// What is varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// Preemptions at synchronisations: coarse-grained exploration.
+    Synchronisations,
+    /// Reversals of racing accesses: fine-grained exploration.
+    Accesses,
+    /// Preemptions before logged events. Not in the paper: it is for threads that synchronise without our knowing.
+    Calls,
+}
+
+/// Where in the trace the moves end: later ones come from here on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Floor {
+    pub points: usize,
+    pub accesses: usize,
+}
+
+/// A plan that was tried and failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub plan: Plan,
+    pub floor: Floor,
+    /// Until so many events are met, its replay is that of the admitted plan.
+    pub shared: usize,
+    pub points: Vec<SwitchPoint>,
+    /// One bit for each place in the list of layers.
+    pub expanded: u64,
+    /// What is being tried, in this order; only while it is.
+    pub choices: Option<Vec<Choice>>,
+}
+
+/// One way to add a move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub made: Move,
+    pub floor: Floor,
+    /// Switch points of the trace that come before it.
+    pub passed: usize,
+    pub next: usize,
+    pub tail: Tail,
+}
+
+/// What becomes of admitted moves that come later than a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tail {
+    Keep,
+    /// They may have been for something that no longer happens.
+    Drop,
+}
+
+/// The plans whose first new move lies in one window and in none of those nearer to the failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub window: Window,
+    /// By the number of moves added.
+    pub levels: Vec<Vec<Node>>,
+}
+
+/// What choices are made from.
+pub(crate) struct Choosing<'a> {
+    pub log: &'a EventLog,
+    pub window: &'a Window,
+    /// The window nearer to the failure, where the first move has been looked for already.
+    pub inner: Option<&'a Window>,
+    /// `None`: nothing is left out.
+    pub footprints: Option<&'a Footprints>,
+    pub races_max: usize,
+}
+
+/// Choices, and how many were left out because they would come to the same as others.
+#[derive(Default)]
+pub(crate) struct Choices {
+    pub list: Vec<Choice>,
+    pub left_out: u64,
+}
+
+impl Tree {
+    pub fn new(window: Window, plan: Plan, points: Vec<SwitchPoint>, met: usize) -> Tree {
+        let root = Node {
+            plan,
+            floor: Floor::default(),
+            shared: met,
+            points,
+            expanded: 0,
+            choices: None,
+        };
+        Tree {
+            window,
+            levels: vec![vec![root]],
+        }
+    }
+}
+
+impl Node {
+    /// The plan with the move that `choice` adds.
+    pub fn with(&self, choice: &Choice, window: &Window) -> Plan {
+        let mut moves = Vec::with_capacity(self.plan.moves.len() + 1);
+        let (before, after) = self.split(choice.passed, window);
+        // A thread that is held longer, or preempted for another one, is one move and not two.
+        let is_elsewhere = |other: &Move| !is_same_place(other, &choice.made);
+        moves.extend(before.into_iter().filter(is_elsewhere));
+        moves.push(choice.made);
+        if choice.tail == Tail::Keep {
+            moves.extend(after.into_iter().filter(is_elsewhere));
+        }
+        Plan { moves }
+    }
+
+    /// The moves that this node's replay made before the switch point `passed` of its trace, and the others.
+    fn split(&self, passed: usize, window: &Window) -> (Vec<Move>, Vec<Move>) {
+        self.plan
+            .moves
+            .iter()
+            .partition(|made| self.time_of(made, window).is_some_and(|time| time <= passed))
+    }
+
+    /// How many switch points of the trace had been passed when a move was made, its own included; none if it was not reached.
+    fn time_of(&self, made: &Move, window: &Window) -> Option<usize> {
+        let spot = match made {
+            Move::Preempt { at, .. } => *at,
+            Move::Reverse { hold, .. } => hold.block,
+        };
+        if !window.contains(spot) {
+            return Some(0);
+        }
+        match made {
+            Move::Preempt { .. } => self
+                .points
+                .iter()
+                .position(|point| point.spot == spot)
+                .map(|index| index + 1),
+            Move::Reverse { .. } => {
+                let is_before = |point: &SwitchPoint| point.spot.thread == spot.thread && point.spot <= spot;
+                Some(self.points.iter().rposition(is_before).map_or(0, |index| index + 1))
+            }
+        }
+    }
+
+    /// Preemptions at the points of a kind, backward (algorithm 1), those of threads with earlier events first.
+    pub fn preemptions(&self, kind: PointKind, is_root: bool, choosing: &Choosing) -> Choices {
+        let mut choices = Choices::default();
+        for (index, point) in self.points.iter().enumerate().skip(self.floor.points).rev() {
+            let is_new = !is_root || choosing.inner.is_none_or(|inner| !inner.contains(point.spot));
+            if point.kind != kind || !is_new || !choosing.window.contains(point.spot) {
+                continue;
+            }
+            for to in self.targets(point, choosing.log) {
+                if choosing
+                    .footprints
+                    .is_some_and(|known| known.commute(&self.points, index, to))
+                {
+                    choices.left_out += 1;
+                    continue;
+                }
+                let choice = Choice {
+                    made: Move::Preempt { at: point.spot, to },
+                    floor: Floor {
+                        points: index + 1,
+                        accesses: 0,
+                    },
+                    passed: index,
+                    next: point.next,
+                    tail: Tail::Keep,
+                };
+                self.add(choice, is_root, choosing.window, &mut choices.list);
+            }
+        }
+        choices
+    }
+
+    /// Who could go on at `point` instead, by their events after the next one.
+    fn targets(&self, point: &SwitchPoint, log: &EventLog) -> Vec<ThreadIndex> {
+        let could = |to: &ThreadIndex| point.runnable.is_empty() || point.runnable.contains(to);
+        let order = log.threads_from(point.next.saturating_add(1));
+        order.into_iter().filter(|to| *to != point.to && could(to)).collect()
+    }
+
+    /// Reversals of the races in a trace of this node's replay, backward.
+    pub fn reversals(&self, accesses: &[Access], is_root: bool, choosing: &Choosing) -> Choices {
+        let mut choices = Choices::default();
+        for (first, later) in races(accesses, choosing.races_max) {
+            let (hold, until) = (&accesses[first], &accesses[later]);
+            let was_looked_at = |inner: &Window| inner.contains(hold.id.block) && inner.contains(until.id.block);
+            let is_old = is_root && choosing.inner.is_some_and(was_looked_at);
+            let is_early = hold.passed < self.floor.points || first < self.floor.accesses;
+            let made = Move::Reverse {
+                hold: hold.id,
+                until: until.id,
+            };
+            if is_old || is_early || self.plan.moves.contains(&made) {
+                continue;
+            }
+            let choice = Choice {
+                made,
+                floor: Floor {
+                    points: hold.passed,
+                    accesses: first,
+                },
+                passed: hold.passed,
+                next: hold.next,
+                tail: Tail::Keep,
+            };
+            self.add(choice, is_root, choosing.window, &mut choices.list);
+        }
+        choices
+    }
+
+    /// Adds a choice; if admitted moves come later than it, also the choice without them.
+    fn add(&self, choice: Choice, is_root: bool, window: &Window, list: &mut Vec<Choice>) {
+        list.push(choice);
+        let after = self.split(choice.passed, window).1;
+        if is_root && after.iter().any(|other| !is_same_place(other, &choice.made)) {
+            list.push(Choice {
+                tail: Tail::Drop,
+                ..choice
+            });
+        }
+    }
+}
+
+/// Whether two moves exclude each other: the same thread cannot go on with two others at one point, nor be held at one access for two.
+pub(crate) fn is_same_place(one: &Move, other: &Move) -> bool {
+    match (one, other) {
+        (Move::Preempt { at: one, .. }, Move::Preempt { at: other, .. }) => one == other,
+        (Move::Reverse { hold: one, .. }, Move::Reverse { hold: other, .. }) => one == other,
+        _ => false,
+    }
+}
+
+/// Equal for replays that did the same, as far as the trace shows. What accesses did in which order it does not show;
+/// reversals therefore count as what they are.
+pub(crate) fn signature(window: usize, points: &[SwitchPoint], plan: &Plan, ending: &Ending) -> u64 {
+    let mut hash = Hash::new();
+    hash.add(window as u64);
+    for point in points {
+        hash.add(u64::from(point.spot.thread.0));
+        hash.add(point.spot.calls);
+        hash.add(point.spot.nth);
+        hash.add(point.label.0);
+        hash.add(u64::from(point.to.0));
+    }
+    let ids = plan.moves.iter().filter_map(|made| match made {
+        Move::Reverse { hold, until } => Some([hold, until]),
+        Move::Preempt { .. } => None,
+    });
+    for id in ids.flatten() {
+        hash.add(u64::from(id.block.thread.0));
+        hash.add(id.block.calls);
+        hash.add(id.block.nth);
+        hash.add(id.address);
+        hash.add(id.nth);
+    }
+    let (kind, thread, one, two) = match *ending {
+        Ending::Complete => (0, 0, 0, 0),
+        Ending::Mismatch {
+            thread,
+            expected,
+            found,
+        } => (1, thread.0, expected.0, found.0),
+        Ending::Deadlock { thread, label } => (2, thread.0, label.0, 0),
+    };
+    for number in [kind, u64::from(thread), one, two] {
+        hash.add(number);
+    }
+    hash.value()
+}

@@ -1,0 +1,6 @@
+//! The search against programs in the paper's kernel language.
+mod behaviour;
+mod figures;
+mod kernel;
+mod properties;
+mod saving;

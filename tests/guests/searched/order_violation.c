@@ -1,0 +1,28 @@
+// The creator sets what the new thread needs too late.
+//# fails: signal SEGV
+#include "say.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct work { int number; };
+static struct work *volatile work;
+
+static void *run(void *argument) {
+    compute(20000);
+    struct work *mine = work;
+    compute(1000000);
+    say("number %d\n", mine->number);
+    return argument;
+}
+
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, run, NULL);
+    compute(100000);
+    struct work *made = malloc(sizeof *made);
+    made->number = 7;
+    work = made;
+    say("ready\n");
+    pthread_join(thread, NULL);
+    return 0;
+}
