@@ -55,6 +55,9 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
             },
         )?;
         search::explain(&searched, &options.run_name);
+        if let Some(signal) = searched.interrupted {
+            return Ok((128 + signal) as u8);
+        }
     }
     // Whatever is wrong now is wrong with the run or with what it needs, not with the command line.
     let replayed = replayer::replay(run, &options, &ProgressLine::new()).map_err(|error| Failure {

@@ -108,7 +108,10 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
         })?;
     }
     explain(&searched, name);
-    Ok(u8::from(found.is_none()))
+    Ok(match searched.interrupted {
+        Some(signal) => (128 + signal) as u8,
+        None => u8::from(found.is_none()),
+    })
 }
 
 /// Why nothing was found, and what to do.

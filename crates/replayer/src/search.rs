@@ -66,6 +66,8 @@ pub struct SearchOptions {
 pub struct Searched {
     /// The moves were there already, and nothing was tried.
     pub kept: bool,
+    /// The signal that stopped it.
+    pub interrupted: Option<i32>,
     pub outcome: Outcome,
     pub statistics: Statistics,
     pub events: usize,
@@ -102,6 +104,7 @@ pub fn search(
         let plan = schedule_search::Plan { moves };
         return Ok(Searched {
             kept: true,
+            interrupted: None,
             outcome: Outcome::Found(plan),
             statistics: Statistics::default(),
             events,
@@ -134,7 +137,6 @@ pub fn search(
         }
         // What the terminal sends goes to the replays as well: their answers are none.
         if sys::caught_signal().is_some() {
-            write_whole(&state_file, &search.save())?;
             break Outcome::Stopped;
         }
         search.take(&asks, answers);
@@ -145,16 +147,24 @@ pub fn search(
         };
         let is_late = options.time_max.is_some_and(|most| elapsed >= most);
         if (watch(&progress) == Go::Stop || is_late) && search.outcome().is_none() {
-            write_whole(&state_file, &search.save())?;
             break Outcome::Stopped;
         }
     };
-    if let Outcome::Found(plan) = &outcome {
-        write_whole(&moves_file, log_format::moves::encode(&plan.moves).as_bytes())?;
-        let _ = fs::remove_file(&state_file);
+    match &outcome {
+        Outcome::Found(plan) => {
+            let kept = write_whole(&moves_file, log_format::moves::encode(&plan.moves).as_bytes());
+            // Where nothing can be written, a run that needs no moves is replayed all the same.
+            if !plan.moves.is_empty() {
+                kept?;
+            }
+            let _ = fs::remove_file(&state_file);
+        }
+        // Also if nothing is to be found: it is not searched for again.
+        _ => write_whole(&state_file, &search.save())?,
     }
     Ok(Searched {
         kept: false,
+        interrupted: sys::caught_signal().filter(|_| outcome == Outcome::Stopped),
         outcome,
         statistics: *search.statistics(),
         events,
