@@ -132,12 +132,12 @@ pub fn search(
             break outcome.clone();
         }
         let answers = executor.attempts(&asks);
-        if let Some(error) = executor.error.take() {
-            return Err(error);
-        }
-        // What the terminal sends goes to the replays as well: their answers are none.
+        // What ends the search goes to the replays as well: their answers are none.
         if sys::caught_signal().is_some() {
             break Outcome::Stopped;
+        }
+        if let Some(error) = executor.error.take() {
+            return Err(error);
         }
         search.take(&asks, answers);
         let elapsed = started.elapsed();
