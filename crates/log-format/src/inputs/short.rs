@@ -310,7 +310,8 @@ impl ShortHash {
     /// The first word, which has room for it, with the hash.
     #[inline]
     pub fn into(self, first: u64) -> u64 {
-        first | (self.0 ^ self.0 >> 32) & low(HASH_BITS)
+        // All bits: the highest of the last word end up in the middle.
+        first | (self.0 ^ self.0 >> HASH_BITS ^ self.0 >> (2 * HASH_BITS)) & low(HASH_BITS)
     }
 }
 
@@ -494,6 +495,27 @@ mod tests {
         fn nonsense_in_short_forms_is_refused_in_peace(words in proptest::collection::vec(any::<u64>(), 0..40)) {
             let stream: Vec<u8> = words.iter().flat_map(|word| (word | 1 << 63).to_le_bytes()).collect();
             let _ = read_short(&stream);
+        }
+    }
+
+    #[test]
+    fn no_bit_of_padded_bytes_is_left_out_of_the_hash() {
+        let done = [Done::Call(
+            Short {
+                event: 0,
+                number: 0,
+                check: 0,
+                result: 0,
+                time: 0,
+                range: Some((4096, 9)),
+            },
+            vec![0; 9],
+        )];
+        let (stream, _) = write_short(&done);
+        for bit in 8 * (stream.len() - 16)..8 * stream.len() {
+            let mut changed = stream.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(read_short(&changed).is_err(), "bit {bit} of {}", 8 * stream.len());
         }
     }
 
