@@ -15,6 +15,7 @@ use replayer::LoadedRun;
 use replayer::ReplayOptions;
 use replayer::Replayed;
 use replayer::SearchOptions;
+use replayer::Searching;
 use replayer::Show;
 use replayer::Tuning;
 use replayer::TurnAttempts;
@@ -43,7 +44,14 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
     if !arguments.moves.is_empty() || arguments.switch_points || arguments.accesses.is_some() {
         return attempt(run, &options, &arguments);
     }
-    if !replayer::is_searched(&run) && replayer::takes_turns(&LoadedRun::load_observed(run.clone(), &Unobserved)?) {
+    let searching = replayer::searching(&run);
+    if searching == Searching::Unfound {
+        say(format_args!(
+            "the order of its threads was searched for, and not found: refrain solve {} goes on from there",
+            options.run_name
+        ));
+    }
+    if searching == Searching::NotBegun && replayer::takes_turns(&LoadedRun::load_observed(run.clone(), &Unobserved)?) {
         let searched = search::search(
             run.clone(),
             &options.run_name,

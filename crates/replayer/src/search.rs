@@ -173,9 +173,21 @@ pub fn search(
     })
 }
 
-/// Has a search for the moves that the replay of this run needs come to its end?
-pub fn is_searched(run: &RunDirectory) -> bool {
-    run.file(log_format::moves::FILE_NAME).exists()
+/// What is known about the moves that the replay of a run needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Searching {
+    NotBegun,
+    /// Stopped, or came to an end without a result.
+    Unfound,
+    Found,
+}
+
+pub fn searching(run: &RunDirectory) -> Searching {
+    match () {
+        () if run.file(log_format::moves::FILE_NAME).exists() => Searching::Found,
+        () if run.file(SEARCH_FILE_NAME).exists() => Searching::Unfound,
+        () => Searching::NotBegun,
+    }
 }
 
 /// What a replay has to meet: the inputs in their order, and the end.
