@@ -17,7 +17,7 @@ static int get(void) {
 static void *withdraw(void *argument) {
     say("a customer\n");
     if (get() >= 70) {
-        compute(300000);
+        compute(2000000);
         pthread_mutex_lock(&mutex);
         balance -= 70;
         pthread_mutex_unlock(&mutex);

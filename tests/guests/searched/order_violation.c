@@ -10,7 +10,7 @@ static struct work *volatile work;
 static void *run(void *argument) {
     compute(20000);
     struct work *mine = work;
-    compute(1000000);
+    compute(6000000);
     say("number %d\n", mine->number);
     return argument;
 }
@@ -18,7 +18,7 @@ static void *run(void *argument) {
 int main(void) {
     pthread_t thread;
     pthread_create(&thread, NULL, run, NULL);
-    compute(100000);
+    compute(1500000);
     struct work *made = malloc(sizeof *made);
     made->number = 7;
     work = made;
