@@ -260,7 +260,7 @@ impl fmt::Display for Error {
             Error::OrderUnknown { run, threads } => write!(
                 f,
                 "{run} was recorded at scope inputs and had {threads} threads: what came from outside is known, but not what \
-                 they did to each other, so there is nothing to solve or to explain; build the program with refrain cc and \
+                 they did to each other, so there is nothing to explain; build the program with refrain cc and \
                  record it with --scope sync or --scope memory"
             ),
             Error::NeverAttached { path } => write!(

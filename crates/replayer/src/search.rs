@@ -183,10 +183,12 @@ pub enum Searching {
 }
 
 pub fn searching(run: &RunDirectory) -> Searching {
-    match () {
-        () if run.file(log_format::moves::FILE_NAME).exists() => Searching::Found,
-        () if run.file(SEARCH_FILE_NAME).exists() => Searching::Unfound,
-        () => Searching::NotBegun,
+    if run.file(log_format::moves::FILE_NAME).exists() {
+        Searching::Found
+    } else if run.file(SEARCH_FILE_NAME).exists() {
+        Searching::Unfound
+    } else {
+        Searching::NotBegun
     }
 }
 

@@ -633,8 +633,6 @@ pub mod turns_file {
         pub const INPUT: u32 = 4;
         /// A thread was created.
         pub const SPAWN: u32 = 5;
-        /// The thread has to wait, or to give way, or is at its end.
-        pub const FORCED: u32 = 6;
     }
 
     const _: () = assert!(size_of::<TurnsHeader>() == 56);

@@ -1,6 +1,6 @@
 // Look and withdraw are two critical sections: both threads see enough, and the account is overdrawn.
 //# fails: assert
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // Figure 3 (A): which call a thread makes depends on what another did under a lock, without any call.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,7 +1,7 @@
 // Two locks in opposite orders.
 //# fails: hang
 //# timeout: 2
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;

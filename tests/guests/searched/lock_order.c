@@ -1,6 +1,6 @@
 // Figure 3 (E): three threads, and who of them has the lock first shows only later.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,7 +1,7 @@
 // Nobody looks before waiting: if the signal comes first, the wait is for ever.
 //# fails: hang
 //# timeout: 2
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

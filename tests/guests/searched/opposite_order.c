@@ -1,7 +1,7 @@
 // The order of two critical sections is the opposite of the order of the system calls behind them: when it is replayed in the
 // order of the calls alone, the reader sees what the writer has not written yet when it was recorded.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static pthread_barrier_t barrier;

@@ -1,6 +1,6 @@
 // The creator sets what the new thread needs too late.
 //# fails: signal SEGV
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <stdlib.h>
 

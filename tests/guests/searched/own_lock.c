@@ -1,6 +1,6 @@
 // Figure 3 (D): a lock of the program's own, which nobody sees.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <stdatomic.h>
 

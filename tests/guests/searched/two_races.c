@@ -1,7 +1,7 @@
 // Figure 1 of the paper: the count is read outside of its lock, and the length of the buffer is not read again: two races have to happen
 // for the message to be copied behind the end of the buffer.
 //# fails: signal SEGV
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>

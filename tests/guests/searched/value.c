@@ -1,6 +1,6 @@
 // Figure 3 (B): what a thread gives to a call depends on an order that no call shows. Nothing is synchronised: only accesses tell.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static volatile int total = 100;

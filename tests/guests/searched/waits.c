@@ -1,6 +1,6 @@
 // Figure 3 (C): a thread that did not have to wait when it was recorded has to if the other is late.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,6 +1,6 @@
 // A thread dies of SIGABRT while others work, wait and sleep.
 //# expect: signal ABRT
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <stdlib.h>
 

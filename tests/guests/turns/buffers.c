@@ -1,7 +1,7 @@
 // What a thread allocates lies elsewhere when threads come to the allocator in another order: what is read must go where it is
 // asked for now. By read, readv, recvmsg, and a mapped file.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>

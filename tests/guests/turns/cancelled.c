@@ -1,6 +1,6 @@
 // Threads that are cancelled: while they wait for a condition, in a read, at a test; and one that ends by pthread_exit.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -1,6 +1,6 @@
 // A hundred threads, detached ones among them, threads that create threads, and results of joins.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // A thread ends the process by exit, with its handlers, while others wait, sleep and compute.
 //# expect: exit 7
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static void *wait(void *argument) {
     return argument;
 }
 
-static void *compute(void *argument) {
+static void *compute_on(void *argument) {
     for (volatile unsigned i = 0;; i++)
         ;
     return argument;
@@ -37,7 +37,7 @@ int main(void) {
     pthread_t thread;
     atexit(last_words);
     pthread_mutex_lock(&held);
-    void *(*all[])(void *) = {wait, compute, sleep_often, end};
+    void *(*all[])(void *) = {wait, compute_on, sleep_often, end};
     for (int i = 0; i < 4; i++)
         pthread_create(&thread, NULL, all[i], "thread");
     pthread_exit(NULL);

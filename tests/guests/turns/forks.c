@@ -1,6 +1,6 @@
 // A process with several threads forks, with fork and by posix_spawn; threads work on meanwhile.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>

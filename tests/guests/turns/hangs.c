@@ -1,7 +1,7 @@
 // Two threads that wait for each other's lock: the recording is ended by its time limit.
 //# expect: hang
 //# timeout: 1
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <semaphore.h>
 

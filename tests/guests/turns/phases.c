@@ -1,6 +1,6 @@
 // A barrier in rounds, a read-write lock, semaphores handed around, pthread_once, thread-local variables.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <semaphore.h>
 

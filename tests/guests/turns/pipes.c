@@ -1,6 +1,6 @@
 // Threads that hand data to each other in memory and tell by a pipe: who reads the pipe must see the data.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 enum { ROUNDS = 200 };

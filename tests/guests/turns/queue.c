@@ -1,6 +1,6 @@
 // Producers and consumers with a mutex and two conditions; all say what they do while they hold the mutex.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 
 enum { ITEMS = 60, ROOM = 4 };

@@ -1,6 +1,6 @@
 // A thread that waits for signals by sigwait, handlers that run in several threads, a wait that a signal interrupts.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>

@@ -1,7 +1,7 @@
 // Threads that wait for each other by looking at a variable again and again, without any call; with pthread_spin_lock; and
 // with sched_yield.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 // Waits with a time limit that time out, and waits that do not: on a condition, a semaphore and a mutex.
 //# expect: pass
-#include "say.h"
+#include "../say.h"
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>

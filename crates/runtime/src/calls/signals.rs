@@ -39,31 +39,34 @@ const CHANGE_IDS: usize = 33;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Action {
-    pub handler: usize,
-    pub flags: u64,
-    pub restorer: usize,
-    pub mask: u64,
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
 }
 
-/// What the program has asked for.
-struct Wish {
+/// An action that is remembered.
+pub struct Kept {
     handler: AtomicUsize,
     flags: AtomicU64,
     restorer: AtomicUsize,
     mask: AtomicU64,
 }
 
-static WISHES: [Wish; SIGNALS] = [const {
-    Wish {
-        handler: AtomicUsize::new(libc::SIG_DFL),
-        flags: AtomicU64::new(0),
-        restorer: AtomicUsize::new(0),
-        mask: AtomicU64::new(0),
-    }
-}; SIGNALS];
+/// What the program has asked for.
+static WISHES: [Kept; SIGNALS] = [const { Kept::new() }; SIGNALS];
 
-impl Wish {
-    fn get(&self) -> Action {
+impl Kept {
+    pub const fn new() -> Kept {
+        Kept {
+            handler: AtomicUsize::new(libc::SIG_DFL),
+            flags: AtomicU64::new(0),
+            restorer: AtomicUsize::new(0),
+            mask: AtomicU64::new(0),
+        }
+    }
+
+    pub fn get(&self) -> Action {
         Action {
             handler: self.handler.load(Relaxed),
             flags: self.flags.load(Relaxed),
@@ -72,7 +75,7 @@ impl Wish {
         }
     }
 
-    fn set(&self, action: &Action) {
+    pub fn set(&self, action: &Action) {
         self.handler.store(action.handler, Relaxed);
         self.flags.store(action.flags, Relaxed);
         self.restorer.store(action.restorer, Relaxed);
@@ -148,7 +151,7 @@ pub fn install(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t
 
 /// Does the program handle this signal itself?
 pub fn is_handled(signal: usize) -> bool {
-    WISHES.get(signal).is_some_and(Wish::has_handler)
+    WISHES.get(signal).is_some_and(Kept::has_handler)
 }
 
 /// The program's rt_sigaction.

@@ -7,7 +7,7 @@
 //! The protection is lifted altogether while the thread is in a system call, or in a function of libc's that synchronises
 //! (`quietly`): neither can do with faults, and what they do to memory is not what threads race for.
 use crate::calls::signals;
-use crate::calls::signals::Action;
+use crate::calls::signals::Kept;
 use crate::control;
 use crate::local::Local;
 use crate::sys;
@@ -68,19 +68,7 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static IS_SHUT: AtomicBool = AtomicBool::new(false);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 /// What was there for faults and traps before.
-static OLD: [Old; 2] = [const { Old::new() }; 2];
-
-struct Old {
-    words: [AtomicU64; 4],
-}
-
-impl Old {
-    const fn new() -> Old {
-        Old {
-            words: [const { AtomicU64::new(0) }; 4],
-        }
-    }
-}
+static OLD: [Kept; 2] = [const { Kept::new() }; 2];
 
 /// The instruction under way: pages that are open for it, the signals its thread had blocked, and its access.
 static OPEN: [AtomicU64; PAGES_MAX] = [const { AtomicU64::new(0) }; PAGES_MAX];
@@ -163,11 +151,7 @@ fn begin(me: u32, is_traced: bool) {
     find_regions(is_traced);
     for (which, signal) in [libc::SIGSEGV, libc::SIGTRAP].into_iter().enumerate() {
         let handler = if which == 0 { on_fault } else { on_trap };
-        let old = signals::replace(signal as usize, handler);
-        let words = [old.handler as u64, old.flags, old.restorer as u64, old.mask];
-        for (word, value) in OLD[which].words.iter().zip(words) {
-            word.store(value, Relaxed);
-        }
+        OLD[which].set(&signals::replace(signal as usize, handler));
     }
     IS_ON.store(true, Relaxed);
     if !seat(me).is_quiet() {
@@ -391,14 +375,7 @@ fn leave_to_others(signal: c_int) {
     IS_ON.store(false, Relaxed);
     REGION_COUNT.store(0, Relaxed);
     for (which, other) in [libc::SIGSEGV, libc::SIGTRAP].into_iter().enumerate() {
-        let word = |i: usize| OLD[which].words[i].load(Relaxed);
-        let action = Action {
-            handler: word(0) as usize,
-            flags: word(1),
-            restorer: word(2) as usize,
-            mask: word(3),
-        };
-        signals::set_real(other as usize, &action);
+        signals::set_real(other as usize, &OLD[which].get());
     }
     // A fault comes again by itself when we return.
     if signal == libc::SIGTRAP {
