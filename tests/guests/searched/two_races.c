@@ -17,7 +17,7 @@ static void *request(void *argument) {
     pthread_mutex_lock(&mutex);
     requests++;
     pthread_mutex_unlock(&mutex);
-    compute(3000000);
+    compute(argument ? 2000000 : 4000000);
     if (requests == 16) {
         memset(message, 'x', 20);
         length = 20;
@@ -25,7 +25,7 @@ static void *request(void *argument) {
     } else
         say("not yet\n");
     int seen = used;
-    compute(argument ? 2000000 : 6000000);
+    compute(argument ? 4000000 : 6000000);
     if (seen + length <= 1020) {
         memcpy(buffer + used, message, (size_t)length);
         used += length;
