@@ -16,7 +16,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(150);
 const REPLAYS: u32 = 5;
 const SEARCH_S: &str = "15";
-const UNFOUND_MAX: u32 = 6;
+const UNFOUND_MAX: u32 = 12;
 /// How often what is wanted may not come up, or be there without a search.
 const ATTEMPTS: u32 = 150;
 
