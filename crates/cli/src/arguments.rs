@@ -79,6 +79,8 @@ Examples:
   refrain record --chaos=7 --timeout 10 ./stress       a hang becomes a kept run
   refrain record --until-failure=1000 --chaos ./test   at most 1000 runs; only the failing one is kept
   refrain record --scope inputs -- sort names.txt      a program that was not built with refrain
+  refrain record --scope inputs --sync-order -- python3 crawl.py
+                                                       the same, with threads that hand work to each other
   refrain record --keep on-failure -o crash ./test     the run directory is ./crash, if the program fails";
 
 /// Run a program built with refrain (at scope inputs, any program), and keep the run
@@ -96,6 +98,10 @@ pub struct RecordArguments {
     /// (system calls and signals only: cheap, for any dynamically linked program; replays if it has one thread)
     #[arg(long, default_value = "memory", value_name = "SCOPE")]
     pub scope: String,
+    /// With --scope inputs: record also in which order the threads synchronise by functions of libc (mutexes, conditions,
+    /// semaphores …). It costs more, and a replay then has only races to search for
+    #[arg(long)]
+    pub sync_order: bool,
     /// Use DIR as the run directory; it must not exist yet
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,

@@ -149,6 +149,7 @@ fn write_inputs(out: &mut dyn Write, thread: u32, inputs: &[Input], arguments: &
         return shown.iter().try_for_each(|input| {
             let (call, signal) = match input.what {
                 What::Call(number) => (Some(replayer::call_name(number)), None),
+                What::Sync(op) => (Some(describe::sync(op)), None),
                 What::Signal(signal) => (None, Some(signal)),
             };
             let (event, result, bytes, time) = (input.event, input.result, input.bytes, input.time);
@@ -162,6 +163,7 @@ fn write_inputs(out: &mut dyn Write, thread: u32, inputs: &[Input], arguments: &
         write!(out, "  {:>10}  ", input.event)?;
         match input.what {
             What::Call(number) => write!(out, "{} = {}", replayer::call_name(number), input.result)?,
+            What::Sync(op) => write!(out, "{} = {}", describe::sync(op), input.result)?,
             What::Signal(signal) => write!(out, "signal {signal}")?,
         }
         match input.bytes {

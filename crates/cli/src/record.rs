@@ -45,6 +45,12 @@ pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
         }
         (scope, name) = (Scope::Inputs, Method::Light.name());
     }
+    if arguments.sync_order && scope != Scope::Inputs {
+        return Err(Failure::usage(format!(
+            "--sync-order goes with --scope inputs; scope {} has the order of synchronisations anyway",
+            scope.name()
+        )));
+    }
     let method = method(name, scope)?;
     if method != Method::Light && !arguments.without.is_empty() {
         return Err(Failure::usage(
@@ -61,6 +67,7 @@ pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
             scope,
             method,
             without: arguments.without.iter().map(without).collect(),
+            sync_order: arguments.sync_order,
             timeout: arguments.timeout,
             log_bytes_max: arguments.max_size,
             logging_time_max: arguments.max_time,
@@ -222,7 +229,7 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         ));
     }
     let name = spelling(run, store);
-    if campaign.recording.scope == Scope::Inputs && ending.threads > 1 {
+    if campaign.recording.scope == Scope::Inputs && ending.threads > 1 && !campaign.recording.sync_order {
         say(format_args!(
             "only the order of their inputs is known of its threads, which may not be enough to bring it back (docs/turns.md)"
         ));

@@ -267,7 +267,17 @@ fn write_info(
         [] => String::new(),
         parts => format!(" without {}", parts.join(" and ")),
     };
-    writeln!(out, "method      {}{without}, scope {}", meta.method, meta.scope.name())?;
+    let order = if meta.sync_order {
+        " and the order of synchronisations"
+    } else {
+        ""
+    };
+    writeln!(
+        out,
+        "method      {}{without}, scope {}{order}",
+        meta.method,
+        meta.scope.name()
+    )?;
     if let Some(seed) = meta.chaos_seed {
         writeln!(out, "chaos       seed {seed}")?;
     }

@@ -49,6 +49,15 @@ pub const DESK_BYTES: usize = 1 << 17;
 pub const SHELF_AT: usize = DESK_AT + DESK_BYTES;
 pub const ENTRY_BYTES: usize = 40;
 pub const RANGE_BYTES: usize = 16;
+/// No call: a thread was created, whose index is the result. At scope `inputs`, what it does has its place after that.
+pub const SPAWN: u32 = 0xfff2;
+/// No call: the end of another thread was asked for.
+pub const CANCEL: u32 = 0xfff3;
+/// No call has this number, and it has a short form: a synchronisation, which is `check`, of `run_model::Op`. The result is what the
+/// function returned.
+pub const SYNC: u32 = 511;
+/// Where a number has to say it all, a synchronisation's is this, and the `run_model::Op`.
+pub const FIRST_SYNC: u32 = 0xfe00;
 /// Numbers from here on are signals: this, and the signal's number.
 pub const FIRST_SIGNAL: u32 = 0x1_0000;
 

@@ -1,4 +1,9 @@
 //! Names of system calls on x86-64, for people.
+use crate::describe;
+use log_format::inputs::CANCEL;
+use log_format::inputs::FIRST_SYNC;
+use log_format::inputs::SPAWN;
+use run_model::Op;
 
 /// From 0 on.
 #[rustfmt::skip]
@@ -58,8 +63,8 @@ const NEWER: [&str; 18] = [
 const NO_CALLS: [(u32, &str); 4] = [
     (0xfff0, "turn"),
     (0xfff1, "instruction"),
-    (0xfff2, "pthread_create"),
-    (0xfff3, "pthread_cancel"),
+    (SPAWN, "pthread_create"),
+    (CANCEL, "pthread_cancel"),
 ];
 
 /// "read", or "system call 1234".
@@ -67,12 +72,21 @@ pub fn call_name(number: u32) -> String {
     if let Some((_, name)) = NO_CALLS.iter().find(|(known, _)| *known == number) {
         return (*name).to_owned();
     }
+    if let Some(op) = sync_of(number) {
+        return describe::sync(op);
+    }
     let number = number as usize;
     let newer = || NEWER.get(number.checked_sub(NEWER_FROM)?);
     match FIRST.get(number).or_else(newer) {
         Some(name) if !name.is_empty() => (*name).to_owned(),
         _ => format!("system call {number}"),
     }
+}
+
+/// The synchronisation that a number stands for.
+pub fn sync_of(number: u32) -> Option<Op> {
+    let op = u8::try_from(number.checked_sub(FIRST_SYNC)?).ok()?;
+    Op::from_u8(op)
 }
 
 #[cfg(test)]

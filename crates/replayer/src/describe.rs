@@ -44,7 +44,7 @@ pub fn record(record: &Record, sites: &SiteBook) -> String {
 /// "take", "mutex lock", "run of reads" …
 pub fn operation(kind: Kind, op: Op, access: Access) -> String {
     match kind {
-        Kind::Sync => words(&format!("{op:?}")),
+        Kind::Sync => sync(op),
         Kind::Run => {
             let what = match (access.reads(), access.writes()) {
                 (true, true) => "update",
@@ -64,6 +64,11 @@ pub fn operation(kind: Kind, op: Op, access: Access) -> String {
         Kind::Read => "read".to_owned(),
         Kind::Write => "write".to_owned(),
     }
+}
+
+/// "mutex lock"
+pub fn sync(op: Op) -> String {
+    words(&format!("{op:?}"))
 }
 
 /// `T2@17` is the moment at which thread 2 has completed 17 events.

@@ -1,5 +1,6 @@
 //! A replay that went another way: where, what was expected, what happened, and what everybody else was doing.
 use crate::call_names::call_name;
+use crate::call_names::sync_of;
 use crate::describe;
 use crate::describe::push;
 use crate::loaded::LoadedRun;
@@ -182,14 +183,11 @@ fn from_report(
         divergence::VALUE => format!("it read {:#x}, recorded was {:#x}", report.value, report.other_count),
         divergence::THREAD => "it created a thread that the recording does not have".to_owned(),
         divergence::CALL if report.other_thread == u32::MAX => {
-            format!(
-                "it made the system call {} there, recorded was none any more",
-                named(report.object)
-            )
+            format!("it {} there, recorded was none any more", made(report.object as u32))
         }
         divergence::CALL => format!(
-            "it made the system call {} there, recorded was {} at event {}",
-            named(report.object),
+            "it {} there, recorded was {} at event {}",
+            made(report.object as u32),
             named(u64::from(report.other_thread)),
             report.other_count
         ),
@@ -249,7 +247,17 @@ fn record_at(loaded: &LoadedRun, thread: u32, event: u64) -> Option<&Record> {
 }
 
 /// A system call, for people and for those who look it up.
+fn made(number: u32) -> String {
+    match sync_of(number) {
+        Some(op) => format!("did a {}", describe::sync(op)),
+        None => format!("made the system call {}", named(u64::from(number))),
+    }
+}
+
 fn named(number: u64) -> String {
+    if let Some(op) = sync_of(number as u32) {
+        return format!("a {}", describe::sync(op));
+    }
     format!("{number} ({})", call_name(number as u32))
 }
 

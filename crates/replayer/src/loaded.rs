@@ -14,10 +14,13 @@ use log_format::LogReader;
 use log_format::Pieces;
 use log_format::inputs;
 use log_format::inputs::Entry;
+use log_format::inputs::FIRST_SIGNAL;
 use log_format::inputs::Lengths;
+use log_format::inputs::SYNC;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Method;
+use run_model::Op;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
@@ -372,7 +375,19 @@ pub struct Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Call(u32),
+    /// The order of synchronisations was recorded.
+    Sync(Op),
     Signal(u32),
+}
+
+impl What {
+    fn of(entry: &Entry) -> What {
+        match entry.number.checked_sub(FIRST_SIGNAL) {
+            Some(signal) => What::Signal(signal),
+            None if entry.number == SYNC => What::Sync(Op::from_u8(entry.check as u8).unwrap_or_default()),
+            None => What::Call(entry.number),
+        }
+    }
 }
 
 /// As much of a thread's inputs as can be read, for looking at; the error says what is wrong with the rest.
@@ -400,10 +415,7 @@ pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error
         match reader.next_call() {
             Ok(Some(call)) => inputs.push(Input {
                 event: call.entry.event,
-                what: match call.entry.number.checked_sub(log_format::inputs::FIRST_SIGNAL) {
-                    Some(signal) => What::Signal(signal),
-                    None => What::Call(call.entry.number),
-                },
+                what: What::of(&call.entry),
                 result: call.entry.result,
                 bytes: call.ranges().map(|(_, bytes)| bytes.len() as u64).sum(),
                 time: call.entry.time,

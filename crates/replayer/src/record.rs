@@ -58,6 +58,8 @@ pub struct Recording {
     pub method: Method,
     /// Parts of light that are left out.
     pub without: Vec<Without>,
+    /// Scope inputs: record the order of synchronisations as well.
+    pub sync_order: bool,
     /// Kill the program after this time; the run then ends in `Outcome::TimedOut`.
     pub timeout: Option<Duration>,
     /// Stop logging when all logs together have this many bytes.
@@ -127,6 +129,7 @@ impl Recording {
             method: self.method.name().to_owned(),
             without: self.without.iter().map(|part| part.name().to_owned()).collect(),
             scope: self.scope,
+            sync_order: self.sync_order,
             chaos_seed: None,
             log_bytes_max: self.log_bytes_max,
             unrecorded_calls: Vec::new(),
@@ -153,6 +156,7 @@ impl Recording {
             without: self.without.iter().fold(0, |bits, part| bits | part.bit()),
             chaos_seed: chaos_seed.unwrap_or(0),
             late_seed: chaos_seed.unwrap_or(0),
+            sync_order: self.sync_order,
             log_bytes_max: self.log_bytes_max.unwrap_or(0),
             trace: false,
             run_directory: run.path(),

@@ -204,9 +204,11 @@ fn event_log(loaded: &LoadedRun, order: &Turns) -> Result<EventLog> {
             let index = next[thread];
             next[thread] += 1;
             let input = &inputs[thread][index];
+            // The same event may have synchronisations before it, which are none themselves.
+            let is_spawn = input.what == What::Call(log_format::inputs::SPAWN);
             let kind = match children.get(&(run.thread.0, input.event)) {
-                Some(child) => EventKind::Spawn { child: *child },
-                None => EventKind::Call,
+                Some(child) if is_spawn => EventKind::Spawn { child: *child },
+                _ => EventKind::Call,
             };
             events.push(LoggedEvent {
                 thread: run.thread,
@@ -243,6 +245,7 @@ fn children_of(loaded: &LoadedRun) -> HashMap<(u32, u64), ThreadIndex> {
 fn label_of(input: &Input) -> Label {
     match input.what {
         What::Call(number) => Label(FIRST_CALL + u64::from(number)),
+        What::Sync(op) => Label(FIRST_CALL + u64::from(log_format::inputs::FIRST_SYNC) + op as u64),
         What::Signal(number) => Label(FIRST_SIGNAL + u64::from(number)),
     }
 }

@@ -179,6 +179,7 @@ pub struct Setting<'a> {
     pub jitter_seed: u64,
     /// The chaos seed of the recording.
     pub late_seed: u64,
+    pub sync_order: bool,
     pub trace: bool,
 }
 
@@ -199,6 +200,7 @@ impl<'a> Setting<'a> {
             schedule_directory: &plan.directory,
             jitter_seed,
             late_seed: loaded.meta.chaos_seed.unwrap_or(0),
+            sync_order: loaded.meta.sync_order,
             trace,
         })
     }
@@ -223,6 +225,7 @@ pub fn set_up(file: &File, settings: &[Setting<'_>]) -> Result<Vec<ControlFile>>
         without: 0,
         chaos_seed: setting.jitter_seed,
         late_seed: setting.late_seed,
+        sync_order: setting.sync_order,
         log_bytes_max: 0,
         trace: setting.trace,
         run_directory: setting.schedule_directory,

@@ -87,6 +87,7 @@ pub fn ordered_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
         let is_end = loaded.ended_in.is_some_and(|(end, _)| end == thread);
         let happened = |input: &&loaded::Input| match input.what {
             What::Call(number) if number != libc::SYS_futex as u32 => is_end || input.event < log.events,
+            // No events of their own.
             _ => input.event <= log.events,
         };
         let has_place = |input: &&loaded::Input| input.time != 0;

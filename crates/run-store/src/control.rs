@@ -70,6 +70,8 @@ pub struct ControlSetup<'a> {
     pub chaos_seed: u64,
     /// The chaos seed of the recording, in recording and replay.
     pub late_seed: u64,
+    /// Scope inputs: synchronisations have their places among the inputs.
+    pub sync_order: bool,
     /// 0: no limit.
     pub log_bytes_max: u64,
     /// Replay: every thread writes down what it does, beside the schedule.
@@ -501,6 +503,10 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
     put(offset_of!(ControlHeader, without), &setup.without.to_le_bytes());
     put(offset_of!(ControlHeader, chaos_seed), &setup.chaos_seed.to_le_bytes());
     put(offset_of!(ControlHeader, late_seed), &setup.late_seed.to_le_bytes());
+    put(
+        offset_of!(ControlHeader, sync_order),
+        &u32::from(setup.sync_order).to_le_bytes(),
+    );
     put(
         offset_of!(ControlHeader, log_bytes_max),
         &setup.log_bytes_max.to_le_bytes(),

@@ -32,6 +32,9 @@ pub struct RunMeta {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,
     pub scope: Scope,
+    /// Scope inputs: the order of synchronisations was recorded as well.
+    #[serde(default)]
+    pub sync_order: bool,
     #[serde(default)]
     pub chaos_seed: Option<u64>,
     #[serde(default)]

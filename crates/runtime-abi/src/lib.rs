@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -228,7 +228,8 @@ pub struct ControlHeader {
     pub follow: u32,
     /// Replay: the process that watches. Those that only wait, wait for it.
     pub tool: u32,
-    pub reserved_processes: u32,
+    /// Written by the tool: 1: at scope `inputs`, the order of synchronisations is recorded, too.
+    pub sync_order: u32,
     /// The number of this process, and of the one that forked it.
     pub process: AtomicU32,
     pub parent: AtomicU32,

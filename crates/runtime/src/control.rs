@@ -41,6 +41,7 @@ pub struct Switches {
     memory: AtomicBool,
     /// Nothing is observed but what comes from outside, and which threads there are.
     inputs_only: AtomicBool,
+    orders_sync: AtomicBool,
     /// A log could not grow, or may not: no thread logs any more.
     stopped: AtomicBool,
     /// There has been a second thread.
@@ -77,6 +78,7 @@ pub static SWITCHES: Switches = Switches {
     sync: AtomicBool::new(false),
     memory: AtomicBool::new(false),
     inputs_only: AtomicBool::new(false),
+    orders_sync: AtomicBool::new(false),
     stopped: AtomicBool::new(false),
     threaded: AtomicBool::new(false),
     recorder: AtomicU8::new(Recorder::Runs as u8),
@@ -108,6 +110,12 @@ pub fn observes_sync() -> bool {
 #[inline]
 pub fn inputs_only() -> bool {
     SWITCHES.inputs_only.load(Relaxed)
+}
+
+/// Scope `inputs`: synchronisations have places among the inputs.
+#[inline]
+pub fn orders_sync() -> bool {
+    SWITCHES.orders_sync.load(Relaxed)
 }
 
 /// May a call be recorded the quick way?
@@ -246,6 +254,9 @@ pub fn attach() -> Mode {
     SWITCHES.mode.store(header.mode, Relaxed);
     SWITCHES.sync.store(header.scope >= scope::SYNC, Relaxed);
     SWITCHES.inputs_only.store(header.scope < scope::SYNC, Relaxed);
+    SWITCHES
+        .orders_sync
+        .store(header.scope < scope::SYNC && header.sync_order != 0, Relaxed);
     if header.mode == mode::RECORD && header.scope == scope::MEMORY {
         choose_recorder(header);
     }
@@ -293,6 +304,7 @@ pub fn detach() {
     SWITCHES.mode.store(0, Relaxed);
     SWITCHES.quick.store(false, Relaxed);
     SWITCHES.sync.store(false, Relaxed);
+    SWITCHES.orders_sync.store(false, Relaxed);
     SWITCHES.quick_atomics.store(false, Relaxed);
     observe_memory(false);
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the

@@ -4,6 +4,7 @@ use crate::guest::Ending;
 use crate::guest::Guest;
 use crate::inputs::build_plainly;
 use crate::recording::record;
+use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
 use crate::tool;
@@ -14,26 +15,46 @@ const LIMIT: Duration = Duration::from_secs(60);
 const RECORDINGS: u32 = 5;
 const REPLAYS: u32 = 3;
 
+/// Without the order of synchronisations, and with it. Guests in `ordered` do not come back without.
+const GROUPS: [(&str, &str, &[&str]); 3] = [
+    ("turns", "turns", &[]),
+    ("ordered", "turns", &["--sync-order"]),
+    ("ordered", "ordered", &["--sync-order"]),
+];
+
 pub fn trials() -> Result<Vec<Trial>, String> {
-    let guests = Guest::all_in(&tool::guests().join("turns"))?;
-    let one = |guest: Guest| {
-        let name = format!("turns/{}", guest.name());
-        trial(name, move |sandbox| comes_back(sandbox, &guest))
-    };
-    Ok(guests.into_iter().map(one).collect())
+    let mut trials = Vec::new();
+    for (group, directory, options) in GROUPS {
+        for guest in Guest::all_in(&tool::guests().join(directory))? {
+            let name = format!("{group}/{}", guest.name());
+            trials.push(trial(name, move |sandbox| {
+                comes_back(sandbox, directory, &guest, options)
+            }));
+        }
+    }
+    trials.push(trial("ordered/needs_scope_inputs", is_refused_elsewhere));
+    Ok(trials)
 }
 
 /// Each of some recordings comes back each time.
-fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
-    let program = build_plainly(sandbox, &format!("turns/{}.c", guest.name()))?;
+fn comes_back(sandbox: &Sandbox, directory: &str, guest: &Guest, more: &[&str]) -> Checked {
+    let program = build_plainly(sandbox, &format!("{directory}/{}.c", guest.name()))?;
     let ending = guest.expect.unwrap_or(Ending::Exit(0));
     let timeout = guest.timeout.as_secs().to_string();
     for attempt in 0..RECORDINGS {
-        let options = ["--scope", "inputs", "--timeout", &timeout];
+        let options = [&["--scope", "inputs", "--timeout", &timeout], more].concat();
         let recorded = record(sandbox, &format!("run-{attempt}"), &options, &program, LIMIT)?;
         recorded.ended.clone().expect_status(ending.status())?;
         recorded.check_passed_through()?;
         recorded.check_replay(sandbox, REPLAYS, 0, LIMIT)?;
     }
     Ok(())
+}
+
+fn is_refused_elsewhere(sandbox: &Sandbox) -> Checked {
+    let line = sandbox.refrain(["record", "--sync-order", "--", "/bin/true"]);
+    let ended = sandbox.run(&line.within(LIMIT))?.expect_status(2)?;
+    require(ended.stderr_text().contains("--scope inputs"), || {
+        ended.told("expected the scope it goes with")
+    })
 }

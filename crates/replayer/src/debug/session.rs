@@ -223,6 +223,7 @@ impl Launch {
                 schedule_directory: Path::new(process.schedule_directory.as_os_str()),
                 jitter_seed: 0,
                 late_seed: self.meta.chaos_seed.unwrap_or(0),
+                sync_order: self.meta.sync_order,
                 trace: false,
             });
         let settings: Vec<Setting> = settings.collect();

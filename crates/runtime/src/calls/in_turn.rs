@@ -5,6 +5,7 @@
 //! file by which libc's allocator finds out, once, whether it may give memory back. If the recording has one that does not come, it is
 //! passed over; if one comes that the recording has not, the wait is one without limit, the clock shows a little more than it did
 //! last, and there is no such file.
+use crate::calls;
 use crate::calls::doing;
 use crate::calls::inputs;
 use crate::calls::is_installed;
@@ -15,26 +16,23 @@ use crate::local::Local;
 use crate::replay::Doing;
 use crate::turns;
 use core::ffi::CStr;
+use core::ffi::c_int;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+use log_format::inputs as inputs_format;
 use log_format::inputs::Call;
 use log_format::inputs::Entry;
+use log_format::inputs::SYNC;
+use log_format::inputs::Short;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
 use runtime_abi::turns_file::what;
 
-/// Stands in the inputs for a thread that was created, whose index is the result: at scope `inputs`, what it does has its place after
-/// that.
-const SPAWN: c_long = 0xfff2;
-
-/// The same for the end of a thread that another one asked for.
-const CANCEL: c_long = 0xfff3;
-
 /// Scope `inputs`: a thread is about to be created.
 pub fn note_spawn(creator: &mut Local, index: u32) {
-    creator.note_place(SPAWN, index as isize);
+    creator.note_place(inputs_format::SPAWN as c_long, index as isize);
 }
 
 /// Scope `inputs`: the calling thread is about to ask for the end of another one.
@@ -45,7 +43,7 @@ pub fn note_cancel() {
     // In a process with one thread there is no order.
     let are_several = control::header().threads.load(Relaxed) > 1;
     if let Some(local) = Local::current().filter(|_| control::inputs_only() && are_several) {
-        local.note_place(CANCEL, 0);
+        local.note_place(inputs_format::CANCEL as c_long, 0);
     }
 }
 
@@ -140,6 +138,65 @@ impl Local {
             Mode::Replay => drop(self.next_call(number)),
             Mode::Off => {}
         }
+    }
+
+    /// Recording: a synchronisation has this place among the inputs. Not an event: those are counted by what is compared between runs.
+    #[inline]
+    pub fn place_sync(&mut self, op: Op, result: c_int) {
+        // What was done before has been done when the time is read: an atomic of libc's, which others may have waited for.
+        // SAFETY: an instruction that waits for others.
+        unsafe { core::arch::x86_64::_mm_lfence() };
+        let sync = Short {
+            event: self.event(),
+            number: SYNC,
+            check: op as u32,
+            result: result as i64,
+            time: calls::now(),
+            range: None,
+        };
+        // SAFETY: there is no range.
+        if !unsafe { self.inputs.append_short(&sync) } {
+            let mut entry = self.input_entry(SYNC as c_long, result as isize, op as u32);
+            entry.time = sync.time;
+            self.log_entry(entry, &[]);
+        }
+    }
+
+    /// Replay: is this synchronisation the next that the recording has of this thread?
+    pub fn comes_to_sync(&mut self, op: Op) -> bool {
+        self.pass_advice(SYNC as c_long);
+        self.recorded_inputs.next_sync(self.event()) == Some(op as u32)
+    }
+
+    /// Replay: returns when it is the place of this synchronisation, with what was recorded as its result.
+    pub fn sync_in_place(&mut self, op: Op) -> c_int {
+        let number = inputs_format::FIRST_SYNC as c_long + op as c_long;
+        if !self.comes_to_sync(op) {
+            self.diverge_at_end(number);
+            if self.is_at_end() {
+                // It was in there when the recorded process ended, or about to come.
+                self.stop_here();
+            }
+        }
+        if turns::is_on() && self.recorded_inputs.has_place() {
+            turns::wait_for_event(self);
+        }
+        let (found, event) = match self.take_input() {
+            Some(call) => (call.entry, self.event()),
+            None => self.diverge(divergence::CALL, doing(number), u32::MAX, self.event(), 0),
+        };
+        let found_number = match found.number {
+            SYNC => inputs_format::FIRST_SYNC + found.check,
+            number => number,
+        };
+        if found_number != number as u32 || found.event != event {
+            note_difference(&found);
+            self.diverge(divergence::CALL, doing(number), found_number, found.event, 0);
+        }
+        if self.recorded_inputs.next_signal().is_some() {
+            self.arm_gate();
+        }
+        found.result as c_int
     }
 
     /// Scope `inputs`, several threads: how a wait with a time limit ended. Not an event: whether a thread has to wait for a

@@ -243,6 +243,12 @@ impl InputReader {
         (entry.number == libc::SYS_futex as u32 && entry.event == event).then_some(entry.result)
     }
 
+    /// The synchronisation that comes next, at `event`, as a number.
+    pub fn next_sync(&self, event: u64) -> Option<u32> {
+        let entry = self.head.as_ref()?.entry;
+        (entry.number == inputs::SYNC && entry.event == event).then_some(entry.check)
+    }
+
     /// The seconds that a look at the clock by the call `number` showed, if that comes next.
     pub fn next_clock(&self, number: u32) -> Option<u64> {
         let head = self.head.as_ref().filter(|call| call.entry.number == number)?;

@@ -1,12 +1,11 @@
 //! Barriers: arriving and leaving are events of their own; leaving depends on the last arrival.
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::interpose::in_order;
 use crate::real;
-use crate::turns;
 use core::ffi::c_int;
 use libc::pthread_barrier_t;
 use run_model::Op;
-use runtime_abi::turns_file::what;
 
 /// # Safety
 /// As for libc's function of that name.
@@ -16,8 +15,8 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_barrier_wait(barrier) };
     let Some(local) = observed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
-        return turns::quietly(real);
+        // Those who have to be there come to their places before anybody leaves.
+        return in_order::wait([Op::BarrierArrive, Op::BarrierLeave], real, (|| 0, || 0));
     };
     match local.begin(Op::BarrierArrive, object) {
         Turn::Record => {

@@ -7,11 +7,11 @@ use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
+use crate::interpose::in_order;
 use crate::interpose::release;
 use crate::interpose::threads::object_of;
 use crate::local::Local;
 use crate::real;
-use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use libc::pthread_cond_t;
@@ -19,7 +19,6 @@ use libc::pthread_mutex_t;
 use libc::timespec;
 use run_model::Op;
 use run_model::Point;
-use runtime_abi::turns_file::what;
 
 /// A frame of libc's list of cleanup routines (its old, still exported, binary interface).
 #[repr(C)]
@@ -135,8 +134,9 @@ pub unsafe extern "C-unwind" fn pthread_testcancel() {
 /// As for libc's pthread_cond_wait.
 unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real: impl FnOnce() -> c_int) -> c_int {
     let Some(local) = observed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
-        return turns::quietly(real);
+        // SAFETY: the program holds the mutex, as the function demands; and so it does when the function returns.
+        let again = unsafe { (|| real::pthread_mutex_unlock(mutex), || real::pthread_mutex_lock(mutex)) };
+        return in_order::wait([Op::CondRelease, Op::CondWake], real, again);
     };
     match local.begin(Op::CondRelease, mutex as u64) {
         Turn::Record => {

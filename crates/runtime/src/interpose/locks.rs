@@ -6,12 +6,11 @@ use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
+use crate::interpose::in_order;
 use crate::interpose::release;
 use crate::interpose::release_again;
 use crate::interpose::renew;
-use crate::interpose::unobserved_release;
 use crate::real;
-use crate::turns;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 use libc::pthread_mutex_t;
@@ -21,7 +20,6 @@ use libc::pthread_rwlockattr_t;
 use libc::pthread_spinlock_t;
 use libc::timespec;
 use run_model::Op;
-use runtime_abi::turns_file::what;
 
 /// Declares the functions of one kind of lock: `name(lock, extra…) = op, what replay calls instead`.
 macro_rules! locks {
@@ -42,8 +40,7 @@ pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: 
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
     if is_unobserved(caller) {
-        turns::at_switch_point(what::ACQUIRE, caller);
-        return turns::quietly(real);
+        return in_order::acquire(Op::MutexLock, caller, real, real);
     }
     out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real))
 }
@@ -68,8 +65,7 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
     // SAFETY: as above; in replay, one that succeeded may wait a moment.
     let again = || unsafe { real::pthread_mutex_lock(mutex) };
     if is_unobserved(caller) {
-        turns::at_switch_point(what::ACQUIRE, caller);
-        return turns::quietly(real);
+        return in_order::acquire(Op::MutexTryLock, caller, real, again);
     }
     out_of_line(|| acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again))
 }
@@ -80,7 +76,7 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
     if is_unobserved(caller) {
-        return unobserved_release(real, caller);
+        return in_order::release(Op::MutexUnlock, caller, real);
     }
     // SAFETY: the caller's promise.
     out_of_line(|| unsafe { unlock_observed(mutex) })

@@ -11,6 +11,7 @@ mod children;
 mod clocks;
 mod conditions;
 mod identities;
+mod in_order;
 mod locks;
 mod once;
 mod openmp;
@@ -32,10 +33,8 @@ pub use threads::some_end_unseen as some_threads_end_unseen;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::local::Local;
-use crate::turns;
 use core::ffi::c_int;
 use run_model::Op;
-use runtime_abi::turns_file::what;
 
 /// Who else may use an object while one thread has it?
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,8 +53,7 @@ fn acquire(
     again: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(local) = observed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
-        return turns::quietly(real);
+        return in_order::acquire(op, 0, real, again);
     };
     match local.begin(op, object) {
         Turn::Record => {
@@ -98,7 +96,7 @@ fn acquire(
 #[inline]
 fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else {
-        return unobserved_release(real, 0);
+        return in_order::release(op, 0, real);
     };
     match local.begin(op, object) {
         Turn::Record => {
@@ -107,14 +105,6 @@ fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
         }
         Turn::Replay(_) => release_again(local, real),
     }
-}
-
-/// A releasing operation at scope `inputs`: another thread may go on.
-#[inline]
-fn unobserved_release<R>(real: impl FnOnce() -> R, caller: u64) -> R {
-    let result = turns::quietly(real);
-    turns::at_switch_point(what::RELEASE, caller);
-    result
 }
 
 /// Replay: a releasing operation whose turn has come.

@@ -7,6 +7,7 @@ use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
+use crate::interpose::in_order;
 use crate::local::Local;
 use crate::real;
 use crate::sys::Backoff;
@@ -62,9 +63,7 @@ pub unsafe extern "C-unwind" fn run_once(
 ) -> c_int {
     let object = control as u64;
     let Some(local) = observed().filter(|_| !is_foreign(caller)) else {
-        turns::at_switch_point(what::ACQUIRE, caller);
-        // SAFETY: the program's own call.
-        return unsafe { real::pthread_once(control, routine) };
+        return run_once_in_order(control, routine, caller);
     };
     let runs = control::mode() == Mode::Record || local.expects(Op::OnceBegin);
     if !runs {
@@ -91,6 +90,40 @@ pub unsafe extern "C-unwind" fn run_once(
     result
 }
 
+/// Scope `inputs`: who runs the routine has a place before it; everybody has one after it.
+fn run_once_in_order(control: *mut pthread_once_t, routine: extern "C-unwind" fn(), caller: u64) -> c_int {
+    // SAFETY: the program's own call.
+    let real = |routine| unsafe { real::pthread_once(control, routine) };
+    let Some(local) = in_order::placed().filter(|_| !is_foreign(caller)) else {
+        turns::at_switch_point(what::ACQUIRE, caller);
+        return real(routine);
+    };
+    if control::mode() == Mode::Replay {
+        let runs = local.comes_to_sync(Op::OnceBegin);
+        if runs {
+            local.sync_in_place(Op::OnceBegin);
+            real(routine);
+        }
+        let recorded = local.sync_in_place(Op::OnceReturn);
+        if !runs {
+            // Somebody else did, before.
+            real(routine);
+        }
+        return recorded;
+    }
+    extern "C-unwind" fn begin() {
+        let Some(local) = Local::current() else { return };
+        let Some((routine, _)) = local.once.take() else { return };
+        local.place_sync(Op::OnceBegin, 0);
+        routine();
+    }
+    let outer = local.once.replace((routine, control as u64));
+    let result = real(begin);
+    local.once = outer;
+    local.place_sync(Op::OnceReturn, result);
+    result
+}
+
 // The guard of a function-local static, while we are here: compiled code looks at its first byte with an atomic load,
 // so all that happens to it has to be recorded atomic accesses, too, and not libstdc++'s own. Nor is libstdc++ asked where
 // nothing is observed: it may have come with a plugin that nobody else sees, and may go with it.
@@ -101,6 +134,18 @@ const BEGUN: u32 = 0x100;
 /// As for libstdc++'s function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
+    if in_order::placed().is_none() {
+        // SAFETY: the program's own call.
+        return unsafe { acquire_guard(guard) };
+    }
+    // SAFETY: as above.
+    let real = || unsafe { 1 - acquire_guard(guard) };
+    1 - in_order::acquire(Op::GuardAcquire, 0, real, real)
+}
+
+/// # Safety
+/// As for `__cxa_guard_acquire`.
+unsafe fn acquire_guard(guard: *mut u64) -> c_int {
     let state = guard.cast::<AtomicU32>();
     loop {
         let found = match observed() {
@@ -156,6 +201,6 @@ unsafe fn leave(guard: *mut u64, left: u32) {
             unsafe { __refrain_atomic_store4(state, left, site) }
         }
         // SAFETY: as above. Release: whoever finds it initialised sees the object.
-        None => unsafe { (*state).store(left, Release) },
+        None => in_order::release(Op::GuardRelease, 0, || unsafe { (*state).store(left, Release) }),
     }
 }

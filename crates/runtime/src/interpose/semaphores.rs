@@ -3,15 +3,14 @@ use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::conditions::cancellable;
 use crate::interpose::conditions::replay_cancellation;
+use crate::interpose::in_order;
 use crate::interpose::release;
 use crate::real;
-use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_uint;
 use libc::sem_t;
 use libc::timespec;
 use run_model::Op;
-use runtime_abi::turns_file::what;
 
 fn errno() -> &'static mut c_int {
     // SAFETY: libc gives the calling thread's own variable.
@@ -23,8 +22,7 @@ fn errno() -> &'static mut c_int {
 unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c_int {
     let object = semaphore as u64;
     let Some(local) = observed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
-        return turns::quietly(real);
+        return wait_in_order(op, semaphore, real);
     };
     if crate::control::mode() == crate::control::Mode::Replay {
         replay_cancellation(local, object, || ());
@@ -55,6 +53,23 @@ unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c
         Turn::Replay(failure) => {
             local.complete();
             *errno() = failure as c_int;
+            -1
+        }
+    }
+}
+
+/// Scope `inputs`: what has a place is the errno.
+fn wait_in_order(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c_int {
+    let real = || match real() {
+        0 => 0,
+        _ => *errno(),
+    };
+    // SAFETY: the program's own semaphore. Whoever posted has done so, if it is one of this process's threads.
+    let again = || unsafe { real::sem_trywait(semaphore) };
+    match in_order::acquire(op, 0, real, again) {
+        0 => 0,
+        failure => {
+            *errno() = failure;
             -1
         }
     }

@@ -8,8 +8,8 @@ use crate::control;
 use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
+use crate::interpose::in_order;
 use crate::interpose::release;
-use crate::interpose::unobserved_release;
 use crate::local::Local;
 use crate::real;
 use crate::turns;
@@ -48,9 +48,7 @@ fn object_of_stream(stream: *mut FILE) -> u64 {
 fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     // As long as there is one thread there is one order. Its first spawn is an event, so a replay agrees.
     let Some(local) = observed().filter(|_| control::header().threads.load(Relaxed) > 1) else {
-        // The stream has a lock.
-        turns::at_switch_point(what::ACQUIRE, 0);
-        return unobserved_release(action, 0);
+        return on_stream_in_order(stream, action);
     };
     local.exclusively_after(
         Op::Output,
@@ -58,6 +56,24 @@ fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
         |_| action(),
         || Stream::lock(stream),
     )
+}
+
+/// Scope `inputs`. The stream has a lock.
+fn on_stream_in_order<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
+    if in_order::placed().is_none() {
+        turns::at_switch_point(what::ACQUIRE, 0);
+        return in_order::release(Op::StreamUnlock, 0, action);
+    }
+    let lock = || {
+        // SAFETY: the program's stream.
+        unsafe { real::flockfile(stream) };
+        0
+    };
+    in_order::acquire(Op::StreamLock, 0, lock, lock);
+    let result = turns::quietly(action);
+    // SAFETY: locked above.
+    in_order::release(Op::StreamUnlock, 0, || unsafe { real::funlockfile(stream) });
+    result
 }
 
 /// A stream, locked: before the object that stands for it, because the program may hold this lock already.

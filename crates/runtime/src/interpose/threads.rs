@@ -17,6 +17,7 @@ use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::conditions::cancellable;
 use crate::interpose::conditions::replay_cancellation;
+use crate::interpose::in_order;
 use crate::local::Local;
 use crate::log;
 use crate::processes;
@@ -390,8 +391,7 @@ fn index_of(thread: pthread_t) -> Option<u32> {
 /// A join of any kind. The thread's end is after all its events, so its count is final.
 fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
     let Some(local) = observed() else {
-        turns::at_switch_point(what_point::ACQUIRE, 0);
-        return turns::quietly(real);
+        return in_order::acquire(Op::Join, 0, real, again);
     };
     let object = index_of(thread).map_or(0, object_of);
     if control::mode() == Mode::Replay {

@@ -332,7 +332,9 @@ fn whom_it_waits_for(mut thread: u32) -> Option<u32> {
 /// The thread that ends the process, if it has come there and the others are where they were.
 fn end_is_due() -> Option<u32> {
     let ending = ENDING.load(Relaxed).checked_sub(1)?;
-    replay::others_are_done(ending).then_some(ending)
+    // Synchronisations are no events: somebody may have some left who has done all those.
+    let has_more = control::orders_sync() && order::next_thread().is_some_and(|thread| thread != ending);
+    (!has_more && replay::others_are_done(ending)).then_some(ending)
 }
 
 /// The thread is about to end the process: returns when all others have done what the recording has of them.
