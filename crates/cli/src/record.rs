@@ -202,6 +202,9 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "system call {number} is not known to this version: its result is recorded, but not what it wrote"
         ));
     }
+    if let Some(number) = ending.refused_call {
+        say(format_args!("{}", refused(number)));
+    }
     if let Ok(processes) = run.processes()
         && !processes.is_empty()
     {
@@ -235,6 +238,14 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         ));
     }
     say(format_args!("replay it with: refrain replay {name}"));
+}
+
+/// What became of a call that cannot be recorded.
+pub fn refused(number: u32) -> String {
+    format!(
+        "it asked for {}, which refrain cannot record: it was told that this kernel has none (ENOSYS)",
+        replayer::call_name(number)
+    )
 }
 
 fn count_processes(processes: usize) -> String {

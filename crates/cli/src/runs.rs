@@ -13,6 +13,7 @@ use crate::output::when;
 use crate::pack;
 use crate::pack::manifest_json;
 use crate::pack::write_packed;
+use crate::record;
 use replayer::Overview;
 use run_store::Manifest;
 use run_store::RunDirectory;
@@ -261,6 +262,9 @@ fn write_info(
             out,
             "calls       system call {number} is not known to this version: what it wrote is not recorded"
         )?;
+    }
+    if let Some(number) = overview.header.refused_call {
+        writeln!(out, "calls       {}", record::refused(number))?;
     }
     write_processes(out, overview)?;
     let without = match meta.without.as_slice() {

@@ -44,6 +44,11 @@ pub enum Error {
         run: String,
         why: String,
     },
+    /// The moves that are kept with a run are not such as a search finds.
+    UnusableMoves {
+        run: String,
+        why: String,
+    },
     /// Recorded at scope inputs, with several threads.
     OrderUnknown {
         run: String,
@@ -256,6 +261,12 @@ impl fmt::Display for Error {
             ),
             Error::UnusableOrder { run, why } => {
                 write!(f, "the inputs of {run} are in no usable order: {why}; record it again")
+            }
+            Error::UnusableMoves { run, why } => {
+                write!(
+                    f,
+                    "the file `moves` of {run} was not written for it: {why}; remove it, and search again: refrain solve {run}"
+                )
             }
             Error::OrderUnknown { run, threads } => write!(
                 f,

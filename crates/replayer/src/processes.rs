@@ -129,6 +129,7 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
             truncated: header.truncated,
             forked: header.forked,
             unknown_call: header.unknown_call,
+            refused_call: header.refused_call,
             threads: header.threads,
             events: slots.iter().map(|slot| slot.count).sum(),
             records: slots.iter().map(|slot| slot.records).sum(),

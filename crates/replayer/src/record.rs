@@ -210,6 +210,7 @@ impl Recording {
             truncated,
             forked: header.forked,
             unknown_call: header.unknown_call,
+            refused_call: header.refused_call,
             threads: header.threads,
             events: slots.iter().map(|slot| slot.count).sum(),
             records: slots.iter().map(|slot| slot.records).sum(),

@@ -10,7 +10,6 @@ use crate::sys;
 use crate::turns;
 use crate::turns::Attempts;
 use crate::turns::Came;
-use run_model::Kind;
 use run_model::Move;
 use run_model::ThreadIndex;
 use run_model::Turns;
@@ -37,7 +36,6 @@ use schedule_search::Statistics;
 use schedule_search::SwitchPoint;
 use schedule_search::Trace;
 use schedule_search::Tuning;
-use std::collections::HashMap;
 use std::fs;
 use std::thread;
 use std::time::Duration;
@@ -152,6 +150,7 @@ pub fn search(
     };
     match &outcome {
         Outcome::Found(plan) => {
+            turns::check_moves(&executor.workers[0].loaded, &order, &plan.moves)?;
             let kept = write_whole(&moves_file, log_format::moves::encode(&plan.moves).as_bytes());
             // Where nothing can be written, a run that needs no moves is replayed all the same.
             if !plan.moves.is_empty() {
@@ -195,7 +194,7 @@ pub fn searching(run: &RunDirectory) -> Searching {
 /// What a replay has to meet: the inputs in their order, and the end.
 fn event_log(loaded: &LoadedRun, order: &Turns) -> Result<EventLog> {
     let inputs = turns::ordered_inputs(loaded)?;
-    let children = children_of(loaded);
+    let children = turns::children_of(loaded);
     let mut next = vec![0; inputs.len()];
     let mut events = Vec::new();
     for run in &order.runs {
@@ -204,11 +203,9 @@ fn event_log(loaded: &LoadedRun, order: &Turns) -> Result<EventLog> {
             let index = next[thread];
             next[thread] += 1;
             let input = &inputs[thread][index];
-            // The same event may have synchronisations before it, which are none themselves.
-            let is_spawn = input.what == What::Call(log_format::inputs::SPAWN);
-            let kind = match children.get(&(run.thread.0, input.event)) {
-                Some(child) if is_spawn => EventKind::Spawn { child: *child },
-                _ => EventKind::Call,
+            let kind = match turns::created_by(&children, run.thread.0, input) {
+                Some(child) => EventKind::Spawn { child },
+                None => EventKind::Call,
             };
             events.push(LoggedEvent {
                 thread: run.thread,
@@ -229,17 +226,6 @@ fn event_log(loaded: &LoadedRun, order: &Turns) -> Result<EventLog> {
         run: loaded.run.name(),
         why: why.to_string(),
     })
-}
-
-/// Which thread was created in which event.
-fn children_of(loaded: &LoadedRun) -> HashMap<(u32, u64), ThreadIndex> {
-    let mut children = HashMap::new();
-    for (thread, log) in (0..).zip(&loaded.logs.threads) {
-        for record in log.records.iter().filter(|record| record.kind == Kind::Spawn) {
-            children.insert((thread, record.event), ThreadIndex(record.value as u32));
-        }
-    }
-    children
 }
 
 fn label_of(input: &Input) -> Label {

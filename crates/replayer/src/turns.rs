@@ -2,6 +2,7 @@
 //!
 //! Where that order alone does not bring the run back, moves may: [`Attempts`] replays one run any number of times,
 //! each time with others.
+use crate::Error;
 use crate::Result;
 use crate::divergence::Divergence;
 use crate::loaded;
@@ -19,7 +20,9 @@ use crate::supervise::Observed;
 use crate::supervise::Watch;
 use crate::verify;
 use log_format::turns::Wanted;
+use run_model::Kind;
 use run_model::Move;
+use run_model::ThreadIndex;
 use run_model::Turns;
 use run_store::DivergenceReport;
 use run_store::RunDirectory;
@@ -33,6 +36,9 @@ use runtime_abi::turns_file::FILE_NAME;
 use runtime_abi::turns_file::POINTS_FILE_NAME;
 use runtime_abi::turns_file::SwitchPoint;
 use runtime_abi::turns_file::flag;
+use schedule_checker::Disorder;
+use schedule_checker::Placed;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -52,10 +58,64 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
         .iter()
         .map(|inputs| inputs.iter().map(|input| input.time).collect())
         .collect();
-    Ok(Some(Turns {
+    let turns = Turns {
         moves: moves_of(&loaded.run)?.unwrap_or_default(),
         ..Turns::merge(&times)
-    }))
+    };
+    check(loaded, &inputs, &turns)?;
+    Ok(Some(turns))
+}
+
+/// The judge of what a search has found.
+pub fn check_moves(loaded: &LoadedRun, order: &Turns, moves: &[Move]) -> Result<()> {
+    let turns = Turns {
+        moves: moves.to_vec(),
+        ..order.clone()
+    };
+    check(loaded, &ordered_inputs(loaded)?, &turns)
+}
+
+/// Every order, and every move, passes here before it is used or kept.
+fn check(loaded: &LoadedRun, inputs: &[Vec<Input>], turns: &Turns) -> Result<()> {
+    let children = children_of(loaded);
+    let placed: Vec<Vec<Placed>> = (0..)
+        .zip(inputs)
+        .map(|(thread, inputs)| {
+            let place = |input: &Input| Placed {
+                time: input.time,
+                created: created_by(&children, thread, input),
+            };
+            inputs.iter().map(place).collect()
+        })
+        .collect();
+    schedule_checker::check_turns(&placed, turns).map_err(|why| match why {
+        Disorder::Nowhere { .. } | Disorder::Alone { .. } | Disorder::Twice { .. } => Error::UnusableMoves {
+            run: loaded.run.name(),
+            why: why.to_string(),
+        },
+        _ => Error::UnusableOrder {
+            run: loaded.run.name(),
+            why: why.to_string(),
+        },
+    })
+}
+
+/// Which thread was created in which event.
+pub fn children_of(loaded: &LoadedRun) -> HashMap<(u32, u64), ThreadIndex> {
+    let mut children = HashMap::new();
+    for (thread, log) in (0..).zip(&loaded.logs.threads) {
+        for record in log.records.iter().filter(|record| record.kind == Kind::Spawn) {
+            children.insert((thread, record.event), ThreadIndex(record.value as u32));
+        }
+    }
+    children
+}
+
+/// The thread that this input of `thread` is the creation of.
+pub fn created_by(children: &HashMap<(u32, u64), ThreadIndex>, thread: u32, input: &Input) -> Option<ThreadIndex> {
+    // The same event may have synchronisations before it, which are none themselves.
+    let is_spawn = input.what == What::Call(log_format::inputs::SPAWN);
+    children.get(&(thread, input.event)).copied().filter(|_| is_spawn)
 }
 
 /// The moves that a search has found; nothing if there was none, or it was not over.

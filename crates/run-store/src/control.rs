@@ -157,6 +157,8 @@ pub struct HeaderSnapshot {
     pub pid: u32,
     /// Number of the first system call that the runtime did not know.
     pub unknown_call: Option<u32>,
+    /// The same of the first one that was refused.
+    pub refused_call: Option<u32>,
     /// Bytes logged as going to standard output and to standard error.
     pub shown_bytes: [u64; 2],
     pub divergence: Option<DivergenceReport>,
@@ -573,6 +575,7 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         forked: u32_at(bytes, offset_of!(ControlHeader, forked)) != 0,
         pid: u32_at(bytes, offset_of!(ControlHeader, pid)),
         unknown_call: u32_at(bytes, offset_of!(ControlHeader, unknown_call)).checked_sub(1),
+        refused_call: u32_at(bytes, offset_of!(ControlHeader, refused_call)).checked_sub(1),
         shown_bytes: [0, 8].map(|stream| u64_at(bytes, offset_of!(ControlHeader, shown_bytes) + stream)),
         divergence: decode_divergence(bytes),
         origin: match u32_at(bytes, offset_of!(ControlHeader, origin)) {

@@ -99,6 +99,9 @@ pub struct Ending {
     /// Number of the first system call that the runtime did not know: what it wrote is not recorded.
     #[serde(default)]
     pub unknown_call: Option<u32>,
+    /// Number of the first system call that cannot be recorded: the program was told that there is none.
+    #[serde(default)]
+    pub refused_call: Option<u32>,
     pub threads: u32,
     pub events: u64,
     pub records: u64,

@@ -136,6 +136,7 @@ fn ending() -> Ending {
         truncated: None,
         forked: false,
         unknown_call: None,
+        refused_call: None,
         threads: 1,
         events: 1,
         records: 1,

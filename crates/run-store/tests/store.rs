@@ -76,6 +76,7 @@ fn ending(outcome: Outcome) -> Ending {
         truncated: Some(Truncated::NoSpace { errno: 28 }),
         forked: false,
         unknown_call: None,
+        refused_call: None,
         threads: 2,
         events: 100,
         records: 10,

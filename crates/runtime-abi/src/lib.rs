@@ -220,7 +220,8 @@ pub struct ControlHeader {
     pub divergence_value: AtomicU64,
     /// Kind-specific: for STUCK the awaited thread and count, for VALUE the recorded value, for CALL the recorded number and event.
     pub divergence_other_thread: AtomicU32,
-    pub reserved: u32,
+    /// Recording: one more than the number of the first system call that was refused; 0: none.
+    pub refused_call: AtomicU32,
     pub divergence_other_count: AtomicU64,
 
     // Processes: a run has one control file for each.

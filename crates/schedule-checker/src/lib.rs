@@ -20,8 +20,12 @@ mod certainty;
 mod execution;
 mod memory;
 mod requirements;
+mod turns;
 mod verdict;
 
+pub use turns::Disorder;
+pub use turns::Placed;
+pub use turns::check_turns;
 pub use verdict::Rejection;
 pub use verdict::Verdict;
 pub use verdict::Waiting;

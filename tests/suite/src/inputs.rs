@@ -33,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
             plugin(sandbox, "coverage/openmp_plugin", "clang-22", "plugin.c", "-fopenmp")
         }),
         trial("inputs/calls_without_room_are_named", calls_without_room),
+        trial("inputs/io_uring_is_refused", io_uring_is_refused),
         trial("inputs/sort", |sandbox| {
             system_program(sandbox, "/usr/bin/sort", &["text"])
         }),
@@ -263,6 +264,21 @@ fn shell_pipeline(sandbox: &Sandbox) -> Checked {
 }
 
 /// A program of the distribution's, with a file of lines in its directory.
+fn io_uring_is_refused(sandbox: &Sandbox) -> Checked {
+    let source = "#include <errno.h>\n#include <sys/syscall.h>\n#include <unistd.h>\n\
+                  int main(void) { return syscall(SYS_io_uring_setup, 4, (char[256]){0}) == -1 && errno == ENOSYS ? 0 : 1; }\n";
+    sandbox.write("uring.c", source)?;
+    let line = sandbox.other("clang-22", ["-o", "uring", "uring.c"]);
+    sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+    let program = sandbox.work().join("uring");
+    let recorded = record(sandbox, "run", &INPUTS, &program, LIMIT)?;
+    says(
+        &recorded.ended.clone().expect_status(0)?,
+        "it asked for io_uring_setup, which refrain cannot record",
+    )?;
+    recorded.check_replay(sandbox, 2, 0, LIMIT)
+}
+
 fn system_program(sandbox: &Sandbox, program: &str, arguments: &[&str]) -> Checked {
     if !Path::new(program).exists() {
         return skipped(format!("there is no {program}"));

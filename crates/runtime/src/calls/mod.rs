@@ -41,6 +41,7 @@ use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::mem::MaybeUninit;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use inputs::Range;
@@ -252,7 +253,10 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
         Treatment::SignalAction => unsafe { signals::set_action(*arguments) },
         // SAFETY: the caller's promise.
         Treatment::SignalStack => unsafe { signals::set_stack(local, *arguments) },
-        Treatment::Refused => -libc::ENOSYS as isize,
+        Treatment::Refused => {
+            note_first(&control::header().refused_call, number);
+            -libc::ENOSYS as isize
+        }
         Treatment::Logged | Treatment::Unknown => {
             if treatment == Treatment::Unknown {
                 note_unknown(number);
@@ -274,10 +278,12 @@ fn is_shared_mapping(number: c_long, arguments: &[usize; 6]) -> bool {
 }
 
 fn note_unknown(number: c_long) {
+    note_first(&control::header().unknown_call, number);
+}
+
+fn note_first(place: &AtomicU32, number: c_long) {
     // Relaxed: a lone number; the first one wins.
-    _ = control::header()
-        .unknown_call
-        .compare_exchange(0, number as u32 + 1, Relaxed, Relaxed);
+    _ = place.compare_exchange(0, number as u32 + 1, Relaxed, Relaxed);
 }
 
 impl Local {

@@ -1,0 +1,148 @@
+//! What the judge of turns accepts and rejects.
+use run_model::AccessId;
+use run_model::Move;
+use run_model::Spot;
+use run_model::ThreadIndex;
+use run_model::TurnRun;
+use run_model::Turns;
+use schedule_checker::Disorder;
+use schedule_checker::Placed;
+use schedule_checker::check_turns;
+
+fn placed(times: &[u64]) -> Vec<Placed> {
+    let input = |time: &u64| Placed {
+        time: *time,
+        created: None,
+    };
+    times.iter().map(input).collect()
+}
+
+fn turns(threads: u32, runs: &[(u32, u32)]) -> Turns {
+    let run = |(thread, count): &(u32, u32)| TurnRun {
+        thread: ThreadIndex(*thread),
+        count: *count,
+    };
+    Turns {
+        threads,
+        runs: runs.iter().map(run).collect(),
+        moves: Vec::new(),
+    }
+}
+
+fn spot(thread: u32, calls: u64) -> Spot {
+    Spot {
+        thread: ThreadIndex(thread),
+        calls,
+        nth: 1,
+    }
+}
+
+#[test]
+fn accepts_the_order_of_times() {
+    let inputs = [placed(&[1, 4, 9]), placed(&[2, 3]), placed(&[])];
+    assert_eq!(check_turns(&inputs, &turns(3, &[(0, 1), (1, 2), (0, 2)])), Ok(()));
+}
+
+#[test]
+fn accepts_what_merging_gives_and_rejects_it_when_two_neighbours_change_places() {
+    // Every order of two threads' six inputs, and clocks that go back within a thread.
+    for pattern in 0u32..64 {
+        for back in [0, 3] {
+            let mut times = [Vec::new(), Vec::new()];
+            for place in 0..6u64 {
+                let thread = (pattern >> place & 1) as usize;
+                times[thread].push(100 + 10 * place - if place == 4 { back } else { 0 });
+            }
+            let merged = Turns::merge(&times);
+            let inputs = [placed(&times[0]), placed(&times[1])];
+            assert_eq!(check_turns(&inputs, &merged), Ok(()), "{times:?}");
+            for at in 1..merged.runs.len() {
+                let mut wrong = merged.clone();
+                wrong.runs.swap(at - 1, at);
+                assert!(check_turns(&inputs, &wrong).is_err(), "{times:?}, {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rejects_orders_that_lack_an_input_or_have_one_too_many() {
+    let inputs = [placed(&[1, 4]), placed(&[2])];
+    let wrong = |recorded, ordered, thread| {
+        Err(Disorder::Inputs {
+            thread: ThreadIndex(thread),
+            recorded,
+            ordered,
+        })
+    };
+    assert_eq!(check_turns(&inputs, &turns(2, &[(0, 1), (1, 1)])), wrong(2, 1, 0));
+    assert_eq!(
+        check_turns(&inputs, &turns(2, &[(0, 1), (1, 2), (0, 1)])),
+        wrong(1, 2, 1)
+    );
+    assert_eq!(
+        check_turns(&inputs, &turns(2, &[(0, 1), (7, 1)])),
+        Err(Disorder::Run { index: 1 })
+    );
+    assert_eq!(
+        check_turns(&inputs, &turns(2, &[(0, 0), (1, 1)])),
+        Err(Disorder::Run { index: 0 })
+    );
+    assert!(matches!(
+        check_turns(&inputs, &turns(1, &[])),
+        Err(Disorder::Threads { .. })
+    ));
+}
+
+#[test]
+fn rejects_threads_that_are_not_born() {
+    let mut inputs = [placed(&[5, 7]), placed(&[2])];
+    inputs[0][0].created = Some(ThreadIndex(1));
+    let order = turns(2, &[(1, 1), (0, 2)]);
+    let unborn = Disorder::Unborn { thread: ThreadIndex(1) };
+    assert_eq!(check_turns(&inputs, &order), Err(unborn));
+    inputs[1][0].time = 6;
+    assert_eq!(check_turns(&inputs, &turns(2, &[(0, 1), (1, 1), (0, 1)])), Ok(()));
+}
+
+#[test]
+fn rejects_moves_at_places_that_are_not_there() {
+    let inputs = [placed(&[1, 4]), placed(&[2])];
+    let judge = |moves: &[Move]| {
+        let order = Turns {
+            moves: moves.to_vec(),
+            ..turns(2, &[(0, 1), (1, 1), (0, 1)])
+        };
+        check_turns(&inputs, &order)
+    };
+    let preempt = |at: Spot, to: u32| Move::Preempt {
+        at,
+        to: ThreadIndex(to),
+    };
+    let access = |thread, calls| AccessId {
+        block: spot(thread, calls),
+        address: 64,
+        nth: 0,
+    };
+    let reverse = |hold, until| Move::Reverse { hold, until };
+    assert_eq!(
+        judge(&[preempt(spot(0, 2), 1), reverse(access(1, 1), access(0, 0))]),
+        Ok(())
+    );
+    for wrong in [
+        preempt(spot(0, 3), 1),
+        preempt(spot(0, 0), 2),
+        preempt(spot(2, 0), 1),
+        reverse(access(1, 2), access(0, 0)),
+        reverse(access(1, 0), access(4, 0)),
+    ] {
+        assert_eq!(judge(&[wrong]), Err(Disorder::Nowhere { index: 0 }));
+    }
+    assert_eq!(judge(&[preempt(spot(0, 0), 0)]), Err(Disorder::Alone { index: 0 }));
+    assert_eq!(
+        judge(&[reverse(access(1, 0), access(1, 1))]),
+        Err(Disorder::Alone { index: 0 })
+    );
+    let twice = [preempt(spot(0, 1), 1), preempt(spot(0, 1), 1)];
+    assert_eq!(judge(&twice), Err(Disorder::Twice { index: 1 }));
+}
