@@ -131,15 +131,21 @@ pub struct Attempt {
 impl Attempt {
     /// The accesses, each as the file `moves` would name it, and what it was.
     pub fn described_accesses(&self) -> impl Iterator<Item = String> {
-        self.accesses.iter().map(|access| {
+        let is_access = |entry: &&AccessEntry| entry.flags & (flag::FOLLOWED | flag::SYNCHRONISES) == 0;
+        self.accesses.iter().filter(is_access).map(|access| {
             let place = &access.place;
             let how = if access.flags & flag::WRITES != 0 {
                 "written"
             } else {
                 "read"
             };
+            let beyond = if access.flags & flag::BEYOND != 0 {
+                " beyond the failure"
+            } else {
+                ""
+            };
             format!(
-                "{}.{}.{}.{:x}.{} {how} at {:#x} reached {}",
+                "{}.{}.{}.{:x}.{} {how} at {:#x} reached {}{beyond}",
                 place.thread, place.calls, place.nth, place.address, place.access, access.label, access.reached
             )
         })
@@ -206,12 +212,18 @@ impl Attempts {
         }
         let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch)?;
         if window.is_some() {
-            let written = attempt.turns.points_written.saturating_mul(size_of::<SwitchPoint>() as u64);
+            let written = attempt
+                .turns
+                .points_written
+                .saturating_mul(size_of::<SwitchPoint>() as u64);
             let bytes = beginning_of(&self.plan.directory.join(POINTS_FILE_NAME), written);
             attempt.points = log_format::turns::decode_points(&bytes);
         }
         if with_accesses {
-            let written = attempt.turns.accesses_written.saturating_mul(size_of::<AccessEntry>() as u64);
+            let written = attempt
+                .turns
+                .accesses_written
+                .saturating_mul(size_of::<AccessEntry>() as u64);
             let bytes = beginning_of(&self.plan.directory.join(ACCESSES_FILE_NAME), written);
             attempt.accesses = log_format::turns::decode_accesses(&bytes);
         }

@@ -16,7 +16,7 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_barrier_wait(barrier) };
     let Some(local) = observed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
+        turns::at_switch_point_of(object, what::ACQUIRE, 0);
         return turns::quietly(real);
     };
     match local.begin(Op::BarrierArrive, object) {

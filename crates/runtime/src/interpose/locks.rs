@@ -42,7 +42,7 @@ pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: 
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
     if is_unobserved(caller) {
-        turns::at_switch_point(what::ACQUIRE, caller);
+        turns::at_switch_point_of(mutex as u64, what::ACQUIRE, caller);
         return turns::quietly(real);
     }
     out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real))
@@ -68,7 +68,7 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
     // SAFETY: as above; in replay, one that succeeded may wait a moment.
     let again = || unsafe { real::pthread_mutex_lock(mutex) };
     if is_unobserved(caller) {
-        turns::at_switch_point(what::ACQUIRE, caller);
+        turns::at_switch_point_of(mutex as u64, what::ACQUIRE, caller);
         return turns::quietly(real);
     }
     out_of_line(|| acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again))
@@ -80,7 +80,7 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
     if is_unobserved(caller) {
-        return unobserved_release(real, caller);
+        return unobserved_release(mutex as u64, real, caller);
     }
     // SAFETY: the caller's promise.
     out_of_line(|| unsafe { unlock_observed(mutex) })

@@ -54,7 +54,7 @@ fn acquire(
     again: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(local) = observed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
+        turns::at_switch_point_of(object, what::ACQUIRE, 0);
         return turns::quietly(real);
     };
     match local.begin(op, object) {
@@ -98,7 +98,7 @@ fn acquire(
 #[inline]
 fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else {
-        return unobserved_release(real, 0);
+        return unobserved_release(object, real, 0);
     };
     match local.begin(op, object) {
         Turn::Record => {
@@ -111,9 +111,9 @@ fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
 
 /// A releasing operation at scope `inputs`: another thread may go on.
 #[inline]
-fn unobserved_release<R>(real: impl FnOnce() -> R, caller: u64) -> R {
+fn unobserved_release<R>(object: u64, real: impl FnOnce() -> R, caller: u64) -> R {
     let result = turns::quietly(real);
-    turns::at_switch_point(what::RELEASE, caller);
+    turns::at_switch_point_of(object, what::RELEASE, caller);
     result
 }
 

@@ -62,7 +62,7 @@ pub unsafe extern "C-unwind" fn run_once(
 ) -> c_int {
     let object = control as u64;
     let Some(local) = observed().filter(|_| !is_foreign(caller)) else {
-        turns::at_switch_point(what::ACQUIRE, caller);
+        turns::at_switch_point_of(object, what::ACQUIRE, caller);
         // SAFETY: the program's own call.
         return unsafe { real::pthread_once(control, routine) };
     };

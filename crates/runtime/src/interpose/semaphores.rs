@@ -23,7 +23,7 @@ fn errno() -> &'static mut c_int {
 unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c_int {
     let object = semaphore as u64;
     let Some(local) = observed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
+        turns::at_switch_point_of(object, what::ACQUIRE, 0);
         return turns::quietly(real);
     };
     if crate::control::mode() == crate::control::Mode::Replay {

@@ -49,8 +49,8 @@ fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     // As long as there is one thread there is one order. Its first spawn is an event, so a replay agrees.
     let Some(local) = observed().filter(|_| control::header().threads.load(Relaxed) > 1) else {
         // The stream has a lock.
-        turns::at_switch_point(what::ACQUIRE, 0);
-        return unobserved_release(action, 0);
+        turns::at_switch_point_of(stream as u64, what::ACQUIRE, 0);
+        return unobserved_release(stream as u64, action, 0);
     };
     local.exclusively_after(
         Op::Output,
