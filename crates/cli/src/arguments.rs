@@ -311,6 +311,12 @@ pub struct SolveArguments {
     /// Scope inputs, several threads: stop searching after S seconds; what is known by then is kept, and the next search goes on from there
     #[arg(long, value_name = "S")]
     pub max_time: Option<u64>,
+    /// Scope inputs, several threads: go on where the last search stopped, which is what happens without this option, too
+    #[arg(long, conflicts_with = "again")]
+    pub resume: bool,
+    /// Scope inputs, several threads: search in another way, to compare
+    #[arg(long, value_enum, value_name = "WAY", default_value = "full", hide = true)]
+    pub tuning: SearchTuning,
     /// Write to FILE the formula for an SMT solver (SMT-LIB 2) instead of solving; for runs of stride and oreo
     #[arg(long, value_name = "FILE")]
     pub emit_smt2: Option<PathBuf>,
@@ -320,6 +326,18 @@ pub struct SolveArguments {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Ways to search: `cargo xtask bench search` compares them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SearchTuning {
+    Full,
+    NoCache,
+    NoWindows,
+    /// Nothing that the paper does not have.
+    NoAdvances,
+    NoReduction,
+    PresLike,
 }
 
 const SPES_EXAMPLES: &str = "\

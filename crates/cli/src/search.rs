@@ -1,15 +1,20 @@
 //! `refrain solve`, and `refrain replay` the first time, of a run of several threads at scope inputs: the search for moves.
 use crate::Ended;
 use crate::Failure;
+use crate::arguments::SearchTuning;
 use crate::arguments::SolveArguments;
 use crate::output::print;
 use crate::output::print_json;
 use crate::output::say;
 use crate::progress::ProgressLine;
+use replayer::Advancing;
+use replayer::Caching;
 use replayer::Go;
+use replayer::Reduction;
 use replayer::SearchOptions;
 use replayer::SearchOutcome;
 use replayer::SearchProgress;
+use replayer::SearchScope;
 use replayer::Searched;
 use replayer::Tuning;
 use run_store::RunDirectory;
@@ -46,15 +51,43 @@ pub fn search(run: RunDirectory, name: &str, options: &SearchOptions) -> Result<
 fn line(progress: &SearchProgress) -> String {
     let search = &progress.search;
     let attempts = search.statistics.attempts;
+    let now = attempts - progress.attempts_before;
+    let window = match search.window {
+        0 => "the window of the failure".to_owned(),
+        before => format!("window {before} before that of the failure"),
+    };
     format!(
-        "searching: {} of {} events met with {} moves; window {}, {} at a time; {attempts} attempts, {:.0} a second",
+        "searching: {} of {} events met with {} moves; in {window}, {} more at a time; {attempts} attempts, {:.0} a second",
         search.met,
         search.events,
         search.moves,
-        search.window,
         search.bound,
-        attempts as f64 / progress.elapsed.as_secs_f64()
+        now as f64 / progress.elapsed.as_secs_f64()
     )
+}
+
+fn tuning(way: SearchTuning) -> Tuning {
+    let full = Tuning::default();
+    match way {
+        SearchTuning::Full => full,
+        SearchTuning::NoCache => Tuning {
+            caching: Caching::Off,
+            ..full
+        },
+        SearchTuning::NoWindows => Tuning {
+            scope: SearchScope::WholeRun,
+            ..full
+        },
+        SearchTuning::NoAdvances => Tuning {
+            advancing: Advancing::Off,
+            ..full
+        },
+        SearchTuning::NoReduction => Tuning {
+            reduction: Reduction::Off,
+            ..full
+        },
+        SearchTuning::PresLike => Tuning::pres_like(),
+    }
 }
 
 /// As many as there are processors.
@@ -66,7 +99,7 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
     let options = SearchOptions {
         again: arguments.again,
         workers: workers(),
-        tuning: Tuning::default(),
+        tuning: tuning(arguments.tuning),
         time_max: arguments.max_time.map(Duration::from_secs),
     };
     let run_name = run.name();
@@ -85,6 +118,23 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
             "met": searched.met,
             "moves": found.map(|moves| replayer::describe_moves(moves)),
             "attempts": statistics.attempts,
+            "statistics": {
+                "opening": statistics.opening,
+                "point_traces": statistics.point_traces,
+                "access_traces": statistics.access_traces,
+                "recalled": statistics.recalled,
+                "coarse": statistics.coarse,
+                "fine": statistics.fine,
+                "minimising": statistics.minimising,
+                "failures": statistics.failures,
+                "cache_hits": statistics.cache_hits,
+                "windows": statistics.windows,
+                "window_preemptions": statistics.window_preemptions,
+                "windows_traced": statistics.windows_traced,
+                "window_races": statistics.window_races,
+                "left_out": statistics.left_out,
+                "duplicates": statistics.duplicates,
+            },
             "elapsed_ms": searched.elapsed.as_millis() as u64,
         }))?;
     } else {

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! preempt 1.4.2 to 3                         at switch point 2 after its 4th input, thread 1 gives way to thread 3
+//! advance 1.4.2 to 3                         the same, and thread 3 goes on as far as it can
 //! reverse 1.4.2.5555555580a0.0 after 2.9.0.5555555580a0.1
 //!                                            thread 1 stops before an access (address, how many of it before), until after another
+//! delay 1.4.2.5555555580a0.0                 thread 1 stops before it as long as others can go on
 //! ```
 use run_model::AccessId;
 use run_model::Move;
@@ -21,7 +23,9 @@ pub fn encode(moves: &[Move]) -> String {
         // Writing to a string does not fail.
         let _ = match made {
             Move::Preempt { at, to } => writeln!(text, "preempt {} to {}", spot(at), to.0),
+            Move::Advance { at, to } => writeln!(text, "advance {} to {}", spot(at), to.0),
             Move::Reverse { hold, until } => writeln!(text, "reverse {} after {}", access(hold), access(until)),
+            Move::Delay { hold } => writeln!(text, "delay {}", access(hold)),
         };
     }
     text
@@ -53,19 +57,25 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Move>, NoMove> {
 
 /// One move.
 pub fn parse(line: &str) -> Option<Move> {
-    let mut words = line.split(' ');
-    let made = match (words.next()?, words.next()?, words.next()?, words.next()?) {
-        ("preempt", at, "to", to) => Move::Preempt {
+    let words: Vec<&str> = line.split(' ').collect();
+    Some(match words[..] {
+        ["preempt", at, "to", to] => Move::Preempt {
             at: parse_spot(at)?,
             to: ThreadIndex(to.parse().ok()?),
         },
-        ("reverse", hold, "after", until) => Move::Reverse {
+        ["advance", at, "to", to] => Move::Advance {
+            at: parse_spot(at)?,
+            to: ThreadIndex(to.parse().ok()?),
+        },
+        ["reverse", hold, "after", until] => Move::Reverse {
             hold: parse_access(hold)?,
             until: parse_access(until)?,
         },
+        ["delay", hold] => Move::Delay {
+            hold: parse_access(hold)?,
+        },
         _ => return None,
-    };
-    words.next().is_none().then_some(made)
+    })
 }
 
 fn parse_spot(text: &str) -> Option<Spot> {

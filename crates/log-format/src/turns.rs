@@ -71,7 +71,10 @@ pub fn encode(turns: &Turns, wanted: &Wanted<'_>) -> Vec<u8> {
         };
         let (kind, to, at, until) = match *made {
             Move::Preempt { at: spot, to } => (kind::PREEMPT, to, at(spot), AccessId::default()),
+            Move::Advance { at: spot, to } => (kind::ADVANCE, to, at(spot), AccessId::default()),
             Move::Reverse { hold, until } => (kind::REVERSE, until.block.thread, hold, until),
+            // It waits for what never comes, and goes on when nobody else can.
+            Move::Delay { hold } => (kind::REVERSE, hold.block.thread, hold, never(hold)),
         };
         file.extend(kind.to_le_bytes());
         file.extend(to.0.to_le_bytes());
@@ -84,6 +87,18 @@ pub fn encode(turns: &Turns, wanted: &Wanted<'_>) -> Vec<u8> {
         }
     }
     file
+}
+
+/// An access that its thread does not make.
+fn never(access: AccessId) -> AccessId {
+    let block = Spot {
+        calls: u64::MAX,
+        ..access.block
+    };
+    AccessId {
+        block,
+        ..AccessId::default()
+    }
 }
 
 /// The switch points that a replay has written down.
@@ -103,6 +118,7 @@ pub fn decode_points(bytes: &[u8]) -> Vec<SwitchPoint> {
             next: u32_at(point, 44),
             what: u32_at(point, 48),
             reserved: 0,
+            object: u64_at(point, 56),
         })
         .collect()
 }

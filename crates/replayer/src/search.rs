@@ -24,6 +24,7 @@ use schedule_search::Ask;
 use schedule_search::Ending;
 use schedule_search::EventKind;
 use schedule_search::EventLog;
+use schedule_search::Followed;
 use schedule_search::Go;
 use schedule_search::Label;
 use schedule_search::LoggedEvent;
@@ -77,6 +78,8 @@ pub struct Searched {
 pub struct SearchProgress<'a> {
     pub search: schedule_search::Progress<'a>,
     pub elapsed: Duration,
+    /// Attempts of searches that this one goes on from.
+    pub attempts_before: u64,
 }
 
 /// Finds the moves that the replay of a run needs, and keeps them with it. `watch` may stop it; it goes on from there the next time.
@@ -115,6 +118,7 @@ pub fn search(
     let saved = (!options.again).then(|| fs::read(&state_file).ok()).flatten();
     let restored = saved.and_then(|bytes| Search::restore(&bytes, log.clone()).ok());
     let mut search = restored.unwrap_or_else(|| Search::new(log.clone(), options.tuning.clone()));
+    let attempts_before = search.statistics().attempts;
     for _ in 1..options.workers {
         let run = workers[0].loaded.run.clone();
         workers.push(Attempts::prepare(run, run_name, observer)?);
@@ -142,6 +146,7 @@ pub fn search(
         let progress = SearchProgress {
             search: search.progress(),
             elapsed,
+            attempts_before,
         };
         let is_late = options.time_max.is_some_and(|most| elapsed >= most);
         if (watch(&progress) == Go::Stop || is_late) && search.outcome().is_none() {
@@ -325,6 +330,7 @@ impl Executor {
             },
         };
         let points: Vec<SwitchPoint> = attempt.points.iter().map(switch_point).collect();
+        let is_access = |entry: &&turns_file::AccessEntry| entry.flags & (flag::FOLLOWED | flag::SYNCHRONISES) == 0;
         let mut stands: Vec<(ThreadIndex, Label)> = Vec::new();
         for point in &points {
             match stands.iter_mut().find(|(thread, _)| *thread == point.spot.thread) {
@@ -336,8 +342,8 @@ impl Executor {
             ending,
             met,
             points,
-            accesses: attempt.accesses.iter().map(access).collect(),
-            followed: Vec::new(),
+            accesses: attempt.accesses.iter().filter(is_access).map(access).collect(),
+            followed: followed(&attempt.accesses),
             stands,
         }
     }
@@ -367,7 +373,7 @@ fn switch_point(point: &turns_file::SwitchPoint) -> SwitchPoint {
             what::EVENT | what::INPUT => PointKind::Call,
             _ => PointKind::Synchronisation,
         },
-        object: 0,
+        object: point.object,
         next: point.reached as usize,
         to: ThreadIndex(point.next),
         runnable: runnable.collect(),
@@ -378,11 +384,7 @@ fn access(entry: &turns_file::AccessEntry) -> schedule_search::Access {
     let place = &entry.place;
     schedule_search::Access {
         id: AccessId {
-            block: Spot {
-                thread: ThreadIndex(place.thread),
-                calls: place.calls,
-                nth: place.nth,
-            },
+            block: spot(place),
             address: place.address,
             nth: place.access,
         },
@@ -390,7 +392,33 @@ fn access(entry: &turns_file::AccessEntry) -> schedule_search::Access {
         is_write: entry.flags & flag::WRITES != 0,
         passed: entry.passed as usize,
         next: entry.reached as usize,
-        is_beyond: false,
+        is_beyond: entry.flags & flag::BEYOND != 0,
+    }
+}
+
+/// The threads that were let run after the failure; each may have been more than once.
+fn followed(entries: &[turns_file::AccessEntry]) -> Vec<Followed> {
+    let mut all: Vec<Followed> = Vec::new();
+    for entry in entries {
+        let place = &entry.place;
+        let known = all.iter_mut().find(|one| one.from.thread.0 == place.thread);
+        match known {
+            Some(one) if entry.flags & flag::SYNCHRONISES != 0 => one.objects.push(place.address),
+            None if entry.flags & flag::FOLLOWED != 0 => all.push(Followed {
+                from: spot(place),
+                objects: Vec::new(),
+            }),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn spot(place: &turns_file::Place) -> Spot {
+    Spot {
+        thread: ThreadIndex(place.thread),
+        calls: place.calls,
+        nth: place.nth,
     }
 }
 
@@ -401,9 +429,17 @@ pub fn describe(moves: &[Move]) -> Vec<String> {
             "thread {} gives way to thread {} at switch point {} after its {} inputs",
             at.thread.0, to.0, at.nth, at.calls
         ),
+        Move::Advance { at, to } => format!(
+            "thread {} lets thread {} go on as far as it can at switch point {} after its {} inputs",
+            at.thread.0, to.0, at.nth, at.calls
+        ),
         Move::Reverse { hold, until } => format!(
             "thread {} waits before its access of {:#x} for that of thread {}",
             hold.block.thread.0, hold.address, until.block.thread.0
+        ),
+        Move::Delay { hold } => format!(
+            "thread {} waits before its access of {:#x} as long as others can go on",
+            hold.block.thread.0, hold.address
         ),
     };
     moves.iter().map(line).collect()

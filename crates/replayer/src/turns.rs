@@ -40,7 +40,9 @@ use schedule_checker::Disorder;
 use schedule_checker::Placed;
 use std::collections::HashMap;
 use std::fs;
+use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::path::Path;
 
 /// Are the threads of this process replayed one at a time?
@@ -190,15 +192,21 @@ pub struct Attempt {
 impl Attempt {
     /// The accesses, each as the file `moves` would name it, and what it was.
     pub fn described_accesses(&self) -> impl Iterator<Item = String> {
-        self.accesses.iter().map(|access| {
+        let is_access = |entry: &&AccessEntry| entry.flags & (flag::FOLLOWED | flag::SYNCHRONISES) == 0;
+        self.accesses.iter().filter(is_access).map(|access| {
             let place = &access.place;
             let how = if access.flags & flag::WRITES != 0 {
                 "written"
             } else {
                 "read"
             };
+            let beyond = if access.flags & flag::BEYOND != 0 {
+                " beyond the failure"
+            } else {
+                ""
+            };
             format!(
-                "{}.{}.{}.{:x}.{} {how} at {:#x} reached {}",
+                "{}.{}.{}.{:x}.{} {how} at {:#x} reached {}{beyond}",
                 place.thread, place.calls, place.nth, place.address, place.access, access.label, access.reached
             )
         })
@@ -265,14 +273,20 @@ impl Attempts {
         }
         let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch)?;
         if window.is_some() {
-            let bytes = fs::read(self.plan.directory.join(POINTS_FILE_NAME)).unwrap_or_default();
+            let written = attempt
+                .turns
+                .points_written
+                .saturating_mul(size_of::<SwitchPoint>() as u64);
+            let bytes = beginning_of(&self.plan.directory.join(POINTS_FILE_NAME), written);
             attempt.points = log_format::turns::decode_points(&bytes);
-            attempt.points.truncate(attempt.turns.points_written as usize);
         }
         if with_accesses {
-            let bytes = fs::read(self.plan.directory.join(ACCESSES_FILE_NAME)).unwrap_or_default();
+            let written = attempt
+                .turns
+                .accesses_written
+                .saturating_mul(size_of::<AccessEntry>() as u64);
+            let bytes = beginning_of(&self.plan.directory.join(ACCESSES_FILE_NAME), written);
             attempt.accesses = log_format::turns::decode_accesses(&bytes);
-            attempt.accesses.truncate(attempt.turns.accesses_written as usize);
         }
         Ok(attempt)
     }
@@ -281,6 +295,16 @@ impl Attempts {
     pub fn explain(&self, attempt: &Attempt) -> Option<Divergence> {
         replay::judge(&self.loaded, &self.plan, &attempt.observed, &self.run_name).divergence
     }
+}
+
+/// What a replay wrote into a file that it made as long as it might become: reading all of it takes longer than the replay.
+fn beginning_of(path: &Path, bytes: u64) -> Vec<u8> {
+    let mut beginning = Vec::new();
+    // A replay that did not come so far has made no file.
+    if let Ok(file) = File::open(path) {
+        let _ = file.take(bytes).read_to_end(&mut beginning);
+    }
+    beginning
 }
 
 /// One replay of a run, whose plan is in place. Why it failed is not asked: that takes longer than the replay.

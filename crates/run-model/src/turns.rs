@@ -41,9 +41,13 @@ pub enum Move {
     /// At this switch point, `to` goes on; and at its own next one as well, unless it has synchronised in between: a preemption
     /// is good for one synchronised block. If it cannot go on, the move has no effect.
     Preempt { at: Spot, to: ThreadIndex },
+    /// At this switch point, `to` goes on, and as far as it can: to its next input, or until it has to wait.
+    Advance { at: Spot, to: ThreadIndex },
     /// The thread of `hold` stops before that access and goes on right after `until`. If all threads would be stuck, it
     /// goes on nevertheless; if `until` was before, it never stops.
     Reverse { hold: AccessId, until: AccessId },
+    /// The thread stops before that access as long as any other one can go on.
+    Delay { hold: AccessId },
 }
 
 /// The recorded order, and where a replay departs from what it would do with the order alone.

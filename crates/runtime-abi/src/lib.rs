@@ -581,6 +581,7 @@ pub mod turns_file {
     pub mod kind {
         pub const PREEMPT: u32 = 1;
         pub const REVERSE: u32 = 2;
+        pub const ADVANCE: u32 = 3;
     }
 
     #[repr(C)]
@@ -601,6 +602,8 @@ pub mod turns_file {
         /// One of `what`.
         pub what: u32,
         pub reserved: u32,
+        /// What is synchronised on: an address; 0 if that is not known, or it is several things.
+        pub object: u64,
     }
 
     #[repr(C)]
@@ -621,6 +624,12 @@ pub mod turns_file {
     /// Of [`AccessEntry::flags`].
     pub mod flag {
         pub const WRITES: u32 = 1;
+        /// After the replay had failed, by a thread that was let run only to see what it would do.
+        pub const BEYOND: u32 = 2;
+        /// No access: the thread is followed from this block on.
+        pub const FOLLOWED: u32 = 4;
+        /// No access: a synchronisation of a thread that is followed; the address is what it is about.
+        pub const SYNCHRONISES: u32 = 8;
     }
 
     /// Values of [`SwitchPoint::what`].
@@ -642,7 +651,7 @@ pub mod turns_file {
     const _: () = assert!(size_of::<TurnRun>() == 16);
     const _: () = assert!(size_of::<Place>() == 40);
     const _: () = assert!(size_of::<MoveEntry>() == 88);
-    const _: () = assert!(size_of::<SwitchPoint>() == 56);
+    const _: () = assert!(size_of::<SwitchPoint>() == 64);
     const _: () = assert!(size_of::<AccessEntry>() == 72);
 }
 

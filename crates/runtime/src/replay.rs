@@ -427,6 +427,7 @@ impl Local {
             header.divergence_value.store(value, Relaxed);
             header.divergence_other_thread.store(other, Relaxed);
             header.divergence_other_count.store(other_count, Relaxed);
+            turns::follow_others(self.index);
             // Release: pairs with the Acquire in `has_diverged` and in the replayer.
             header.divergence_kind.store(kind, Release);
             if turns::is_on() {
@@ -434,6 +435,7 @@ impl Local {
             }
             debugger::after_divergence();
         }
+        turns::end_following(self.index);
         sleep_forever();
     }
 }

@@ -167,7 +167,10 @@ fn check_moves(inputs: &[Vec<Placed>], moves: &[Move]) -> Result<(), Disorder> {
     };
     for (index, made) in moves.iter().enumerate() {
         let (is_possible, is_alone) = match made {
-            Move::Preempt { at, to } => (is_there(at) && (to.0 as usize) < inputs.len(), at.thread == *to),
+            Move::Preempt { at, to } | Move::Advance { at, to } => {
+                (is_there(at) && (to.0 as usize) < inputs.len(), at.thread == *to)
+            }
+            Move::Delay { hold } => (is_there(&hold.block), false),
             Move::Reverse { hold, until } => (
                 is_there(&hold.block) && is_there(&until.block),
                 hold.block.thread == until.block.thread,
@@ -179,13 +182,18 @@ fn check_moves(inputs: &[Vec<Placed>], moves: &[Move]) -> Result<(), Disorder> {
         if is_alone {
             return Err(Disorder::Alone { index });
         }
-        let is_here = |other: &Move| match (other, made) {
-            (Move::Preempt { at: one, .. }, Move::Preempt { at: other, .. }) => one == other,
-            _ => false,
-        };
+        let is_here = |other: &Move| switches_at(made).is_some_and(|at| switches_at(other) == Some(at));
         if moves[..index].iter().any(is_here) {
             return Err(Disorder::Twice { index });
         }
     }
     Ok(())
+}
+
+/// The switch point at which a move lets another thread go on.
+fn switches_at(made: &Move) -> Option<Spot> {
+    match made {
+        Move::Preempt { at, .. } | Move::Advance { at, .. } => Some(*at),
+        Move::Reverse { .. } | Move::Delay { .. } => None,
+    }
 }

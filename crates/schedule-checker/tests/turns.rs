@@ -135,6 +135,11 @@ fn rejects_moves_at_places_that_are_not_there() {
         preempt(spot(2, 0), 1),
         reverse(access(1, 2), access(0, 0)),
         reverse(access(1, 0), access(4, 0)),
+        Move::Advance {
+            at: spot(0, 3),
+            to: ThreadIndex(1),
+        },
+        Move::Delay { hold: access(1, 2) },
     ] {
         assert_eq!(judge(&[wrong]), Err(Disorder::Nowhere { index: 0 }));
     }

@@ -47,9 +47,19 @@ pub(crate) enum Step {
         back: u64,
         to: Label,
     },
+    /// The same for [`Move::Advance`].
+    Advance {
+        who: Label,
+        kind: PointKind,
+        back: u64,
+        to: Label,
+    },
     Reverse {
         hold: Reach,
         until: Reach,
+    },
+    Delay {
+        hold: Reach,
     },
 }
 
@@ -65,18 +75,30 @@ impl fmt::Display for Key {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Preempt { who, kind, back, to } => {
+            Step::Preempt { who, kind, back, to } | Step::Advance { who, kind, back, to } => {
                 let what = match kind {
                     PointKind::Synchronisation => "synchronisation",
                     PointKind::Call => "call",
                 };
-                write!(f, "at {}, {back} {what} back, go on at {}", who.0, to.0)
+                let how = match self {
+                    Step::Advance { .. } => " as far as possible",
+                    _ => "",
+                };
+                write!(f, "at {}, {back} {what} back, go on at {}{how}", who.0, to.0)
             }
             Step::Reverse { hold, until } => {
                 let Reach { who, label, back } = hold;
                 write!(f, "at {}, before access {back} back at {}, ", who.0, label.0)?;
                 let Reach { who, label, back } = until;
                 write!(f, "first at {} access {back} back at {}", who.0, label.0)
+            }
+            Step::Delay { hold } => {
+                let Reach { who, label, back } = hold;
+                write!(
+                    f,
+                    "at {}, before access {back} back at {}, all others first",
+                    who.0, label.0
+                )
             }
         }
     }
@@ -130,7 +152,11 @@ impl Cache {
 
     /// Whether some recipe for `key` can only be read with a trace of accesses.
     pub fn needs_accesses(&self, key: &Key) -> bool {
-        let steps = |recipe: &Vec<Step>| recipe.iter().any(|step| matches!(step, Step::Reverse { .. }));
+        let steps = |recipe: &Vec<Step>| {
+            recipe
+                .iter()
+                .any(|step| matches!(step, Step::Reverse { .. } | Step::Delay { .. }))
+        };
         self.recipes.get(key).is_some_and(|recipes| recipes.iter().any(steps))
     }
 
@@ -158,22 +184,24 @@ impl Scene<'_> {
 
     fn step(&self, made: &Move) -> Option<Step> {
         match made {
-            Move::Preempt { at, to } => {
+            Move::Preempt { at, to } | Move::Advance { at, to } => {
                 let point = self.points.iter().find(|point| point.spot == *at)?;
                 let back = self
                     .points_back(at.thread, point.kind)
                     .position(|point| point.spot == *at)?;
                 let (who, to) = (self.label_of(at.thread)?, self.label_of(*to)?);
-                Some(Step::Preempt {
-                    who,
-                    kind: point.kind,
-                    back: back as u64 + 1,
-                    to,
+                let (kind, back) = (point.kind, back as u64 + 1);
+                Some(match made {
+                    Move::Advance { .. } => Step::Advance { who, kind, back, to },
+                    _ => Step::Preempt { who, kind, back, to },
                 })
             }
             Move::Reverse { hold, until } => Some(Step::Reverse {
                 hold: self.reach(hold)?,
                 until: self.reach(until)?,
+            }),
+            Move::Delay { hold } => Some(Step::Delay {
+                hold: self.reach(hold)?,
             }),
         }
     }
@@ -213,8 +241,16 @@ impl Scene<'_> {
         let mut readings = vec![Vec::new()];
         for step in recipe {
             let options = match step {
-                Step::Preempt { who, kind, back, to } => self.preemptions(*who, *kind, *back, *to),
+                Step::Preempt { who, kind, back, to } => {
+                    let pairs = self.preemptions(*who, *kind, *back, *to).into_iter();
+                    pairs.map(|(at, to)| Move::Preempt { at, to }).collect()
+                }
+                Step::Advance { who, kind, back, to } => {
+                    let pairs = self.preemptions(*who, *kind, *back, *to).into_iter();
+                    pairs.map(|(at, to)| Move::Advance { at, to }).collect()
+                }
                 Step::Reverse { hold, until } => self.reversals(hold, until),
+                Step::Delay { hold } => self.ids(hold).into_iter().map(|hold| Move::Delay { hold }).collect(),
             };
             let with = |reading: &Vec<Move>| {
                 let reading = reading.clone();
@@ -228,7 +264,7 @@ impl Scene<'_> {
         readings
     }
 
-    fn preemptions(&self, who: Label, kind: PointKind, back: u64, to: Label) -> Vec<Move> {
+    fn preemptions(&self, who: Label, kind: PointKind, back: u64, to: Label) -> Vec<(Spot, ThreadIndex)> {
         let nth = usize::try_from(back.saturating_sub(1)).unwrap_or(usize::MAX);
         let spots: Vec<Spot> = self
             .threads_at(who)
@@ -236,19 +272,22 @@ impl Scene<'_> {
             .filter_map(|thread| self.points_back(thread, kind).nth(nth).map(|point| point.spot))
             .collect();
         let targets = self.threads_at(to);
-        let pairs = spots.iter().flat_map(|at| targets.iter().map(|to| (*at, *to)));
         // A thread may be held up for itself: that it stays, although the log suggests another.
-        pairs.map(|(at, to)| Move::Preempt { at, to }).collect()
+        let pairs = spots.iter().flat_map(|at| targets.iter().map(|to| (*at, *to)));
+        pairs.collect()
+    }
+
+    /// The accesses that `reach` may mean.
+    fn ids(&self, reach: &Reach) -> Vec<AccessId> {
+        let nth = usize::try_from(reach.back.saturating_sub(1)).unwrap_or(usize::MAX);
+        let of = |thread| self.accesses_back(thread, reach.label).nth(nth).map(|access| access.id);
+        self.threads_at(reach.who).into_iter().filter_map(of).collect()
     }
 
     fn reversals(&self, hold: &Reach, until: &Reach) -> Vec<Move> {
-        let ids = |reach: &Reach| -> Vec<AccessId> {
-            let nth = usize::try_from(reach.back.saturating_sub(1)).unwrap_or(usize::MAX);
-            let of = |thread| self.accesses_back(thread, reach.label).nth(nth).map(|access| access.id);
-            self.threads_at(reach.who).into_iter().filter_map(of).collect()
-        };
-        let untils = ids(until);
-        let pairs = ids(hold)
+        let untils = self.ids(until);
+        let pairs = self
+            .ids(hold)
             .into_iter()
             .flat_map(|hold| untils.iter().map(move |until| (hold, *until)));
         pairs

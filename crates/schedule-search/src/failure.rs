@@ -65,6 +65,10 @@ pub(crate) enum Recalling {
     Over,
 }
 
+/// So many preemptions are tried in a window before its accesses are looked at. One or two are often enough; if none helps,
+/// the accesses are needed anyway.
+pub(crate) const UNTRACED_MAX: usize = 4;
+
 /// First without what would probably come to the same as something else; then, if nothing helped, with all of it. Only what the
 /// second pass has tried in vain is impossible within the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,8 @@ pub(crate) enum Task {
     Recall,
     /// To see the accesses of the cursor's node.
     AccessTrace,
+    /// The same of the first window while it is being tried: what is left of it may come to the same as something else.
+    Footprints,
     Try,
     /// There is nothing left.
     Nothing,
@@ -175,6 +181,9 @@ impl Failure {
             _ => match self.node() {
                 None => Task::Nothing,
                 Some(node) if node.choices.is_none() => Task::AccessTrace,
+                Some(_) if self.is_untraced(&self.cursor, given) && self.cursor.choice >= UNTRACED_MAX => {
+                    Task::Footprints
+                }
                 Some(_) => Task::Try,
             },
         }
@@ -209,7 +218,7 @@ impl Failure {
                 };
                 vec![ask(given.admitted, trace, self.met)]
             }
-            Task::RecallTrace => {
+            Task::RecallTrace | Task::Footprints => {
                 vec![ask(
                     given.admitted,
                     Trace::PointsAndAccesses(self.trees[0].window.clone()),
@@ -246,12 +255,12 @@ impl Failure {
     fn earliest(&self, plan: &Plan, given: &Circumstances) -> usize {
         let new = plan.moves.iter().filter(|made| !given.admitted.moves.contains(made));
         let next = |made: &Move| match made {
-            Move::Preempt { at, .. } => self
+            Move::Preempt { at, .. } | Move::Advance { at, .. } => self
                 .points
                 .iter()
                 .find(|point| point.spot == *at)
                 .map(|point| point.next),
-            Move::Reverse { hold, .. } => {
+            Move::Reverse { hold, .. } | Move::Delay { hold } => {
                 let found = self.accesses.iter().flatten().find(|access| access.id == *hold);
                 found.map(|access| access.next)
             }
@@ -263,7 +272,8 @@ impl Failure {
     pub fn take(&mut self, attempt: &Attempt, given: &Circumstances, counted: &mut Statistics) -> Step {
         let task = self.task(given);
         let is_root = self.cursor.depth == 0;
-        let is_same_plan = matches!(task, Task::Window | Task::RecallTrace) || task == Task::AccessTrace && is_root;
+        let is_same_plan =
+            matches!(task, Task::Window | Task::RecallTrace | Task::Footprints) || task == Task::AccessTrace && is_root;
         if is_same_plan && (attempt.met != self.met || attempt.ending != self.ending) {
             return Step::Unsteady;
         }
@@ -289,6 +299,12 @@ impl Failure {
                 if self.recalled_next < self.recalled.len() {
                     self.recalling = Recalling::Plain;
                 }
+            }
+            Task::Footprints => {
+                counted.access_traces += 1;
+                self.footprints.learn(attempt);
+                self.accesses = Some(attempt.accesses.clone());
+                self.leave_out(counted);
             }
             Task::Recall => {
                 counted.recalled += 1;

@@ -37,9 +37,14 @@ fn block_after(point: &SwitchPoint) -> Spot {
     }
 }
 
+/// Stands for any object.
+const ANY: Touched = Touched::Object(0);
+
 fn are_independent(one: &Footprint, other: &Footprint) -> bool {
-    one.iter()
-        .all(|(what, writes)| other.get(what).is_none_or(|other_writes| !writes && !other_writes))
+    let synchronises = |footprint: &Footprint| footprint.keys().any(|what| matches!(what, Touched::Object(_)));
+    let may_be_any = |one: &Footprint, other: &Footprint| one.contains_key(&ANY) && synchronises(other);
+    let is_shared = |(what, writes): (&Touched, &bool)| other.get(what).is_some_and(|also| *writes || *also);
+    !may_be_any(one, other) && !may_be_any(other, one) && !one.iter().any(is_shared)
 }
 
 impl Footprints {

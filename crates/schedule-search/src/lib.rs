@@ -57,6 +57,7 @@ pub use search::Progress;
 pub use search::Search;
 pub use statistics::Statistics;
 pub use tree::Layer;
+pub use tuning::Advancing;
 pub use tuning::Caching;
 pub use tuning::Minimising;
 pub use tuning::Reduction;

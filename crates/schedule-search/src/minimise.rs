@@ -90,7 +90,7 @@ mod tests {
         let numbers_of = |plan: &Plan| -> Vec<u64> {
             let number = |made: &Move| match made {
                 Move::Preempt { at, .. } => at.nth,
-                Move::Reverse { .. } => 0,
+                Move::Advance { .. } | Move::Reverse { .. } | Move::Delay { .. } => 0,
             };
             plan.moves.iter().map(number).collect()
         };

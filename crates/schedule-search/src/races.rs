@@ -1,6 +1,8 @@
 //! Pairs of accesses whose order a replay can reverse (section 4.3 of the paper).
 use crate::Access;
+use run_model::ThreadIndex;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Indices of two accesses of the same address by different threads, at least one of them a write; the first comes first.
 pub(crate) type Race = (usize, usize);
@@ -33,4 +35,21 @@ pub(crate) fn races(accesses: &[Access], most: usize) -> Vec<Race> {
     beyond.sort_by_key(|(first, later)| (usize::MAX - first, *later));
     found.extend(beyond);
     found
+}
+
+/// The accesses of a trace, before its failure, of what several threads access and one of them writes, the last first; at
+/// most `most`. The threads of the later ones may be about to access it again.
+pub(crate) fn contended(accesses: &[Access], most: usize) -> Vec<usize> {
+    let mut users: BTreeMap<u64, (BTreeSet<ThreadIndex>, bool)> = BTreeMap::new();
+    for access in accesses {
+        let (threads, is_written) = users.entry(access.id.address).or_default();
+        threads.insert(access.id.block.thread);
+        *is_written |= access.is_write;
+    }
+    let is_contended = |index: &usize| {
+        let access = &accesses[*index];
+        let is_shared = |(threads, is_written): &(BTreeSet<ThreadIndex>, bool)| threads.len() > 1 && *is_written;
+        !access.is_beyond && users.get(&access.id.address).is_some_and(is_shared)
+    };
+    (0..accesses.len()).rev().filter(is_contended).take(most).collect()
 }

@@ -62,7 +62,7 @@ pub struct SwitchPoint {
     pub spot: Spot,
     pub label: Label,
     pub kind: PointKind,
-    /// What is synchronised on; 0 for a call.
+    /// What is synchronised on; 0 if that is not known or it is several things, and for a call.
     pub object: u64,
     /// Position of the next event of the log, at that moment.
     pub next: usize,

@@ -4,6 +4,7 @@
 //! to a move does not depend on what comes after, so every set of moves is reached on exactly one path, and each step of
 //! the path can be chosen from the trace of the one before (the recursion of section 4.2, for moves of any kind).
 use crate::Access;
+use crate::Advancing;
 use crate::Ending;
 use crate::EventLog;
 use crate::Move;
@@ -13,6 +14,7 @@ use crate::SwitchPoint;
 use crate::Window;
 use crate::footprints::Footprints;
 use crate::hash::Hash;
+use crate::races::contended;
 use crate::races::races;
 use run_model::ThreadIndex;
 
@@ -84,6 +86,7 @@ pub(crate) struct Choosing<'a> {
     /// `None`: nothing is left out.
     pub footprints: Option<&'a Footprints>,
     pub races_max: usize,
+    pub advancing: Advancing,
 }
 
 /// Choices, and how many were left out because they would come to the same as others.
@@ -136,19 +139,19 @@ impl Node {
     /// How many switch points of the trace had been passed when a move was made, its own included; none if it was not reached.
     fn time_of(&self, made: &Move, window: &Window) -> Option<usize> {
         let spot = match made {
-            Move::Preempt { at, .. } => *at,
-            Move::Reverse { hold, .. } => hold.block,
+            Move::Preempt { at, .. } | Move::Advance { at, .. } => *at,
+            Move::Reverse { hold, .. } | Move::Delay { hold } => hold.block,
         };
         if !window.contains(spot) {
             return Some(0);
         }
         match made {
-            Move::Preempt { .. } => self
+            Move::Preempt { .. } | Move::Advance { .. } => self
                 .points
                 .iter()
                 .position(|point| point.spot == spot)
                 .map(|index| index + 1),
-            Move::Reverse { .. } => {
+            Move::Reverse { .. } | Move::Delay { .. } => {
                 let is_before = |point: &SwitchPoint| point.spot.thread == spot.thread && point.spot <= spot;
                 Some(self.points.iter().rposition(is_before).map_or(0, |index| index + 1))
             }
@@ -171,8 +174,8 @@ impl Node {
                     choices.left_out += 1;
                     continue;
                 }
-                let choice = Choice {
-                    made: Move::Preempt { at: point.spot, to },
+                let choice = |made| Choice {
+                    made,
                     floor: Floor {
                         points: index + 1,
                         accesses: 0,
@@ -181,10 +184,30 @@ impl Node {
                     next: point.next,
                     tail: Tail::Keep,
                 };
-                self.add(choice, is_root, choosing.window, &mut choices.list);
+                let at = point.spot;
+                let block = choice(Move::Preempt { at, to });
+                self.add(block, is_root, choosing.window, &mut choices.list);
+                if choosing.advancing == Advancing::On && self.goes_further(index, to) {
+                    let stretch = choice(Move::Advance { at, to });
+                    self.add(stretch, is_root, choosing.window, &mut choices.list);
+                }
             }
         }
         choices
+    }
+
+    /// Whether `to` may synchronise more than once from the point `index` to its next event. If it does not come there in
+    /// this trace, nobody knows.
+    fn goes_further(&self, index: usize, to: ThreadIndex) -> bool {
+        let mut rest = self.points[index + 1..].iter().filter(|point| point.spot.thread == to);
+        let mut blocks = rest
+            .by_ref()
+            .take_while(|point| point.kind == PointKind::Synchronisation);
+        // It stands before the first; an acquisition and a release are two.
+        blocks.nth(2).is_some()
+            || !self.points[index + 1..]
+                .iter()
+                .any(|point| point.spot.thread == to && point.kind == PointKind::Call)
     }
 
     /// Who could go on at `point` instead, by their events after the next one.
@@ -194,18 +217,30 @@ impl Node {
         order.into_iter().filter(|to| *to != point.to && could(to)).collect()
     }
 
-    /// Reversals of the races in a trace of this node's replay, backward.
+    /// Reversals of the races in a trace of this node's replay, backward; and in turns with them, delays of accesses that
+    /// race or may come to: what other threads will do while the access waits is not in the trace.
     pub fn reversals(&self, accesses: &[Access], is_root: bool, choosing: &Choosing) -> Choices {
         let mut choices = Choices::default();
-        for (first, later) in races(accesses, choosing.races_max) {
-            let (hold, until) = (&accesses[first], &accesses[later]);
-            let was_looked_at = |inner: &Window| inner.contains(hold.id.block) && inner.contains(until.id.block);
+        let reversals = races(accesses, choosing.races_max).into_iter().map(|(first, later)| {
+            let (hold, until) = (accesses[first].id, accesses[later].id);
+            (first, Some(later), Move::Reverse { hold, until })
+        });
+        let delays_max = match choosing.advancing {
+            Advancing::On => choosing.races_max,
+            Advancing::Off => 0,
+        };
+        let delays = contended(accesses, delays_max).into_iter().map(|first| {
+            let hold = accesses[first].id;
+            (first, None, Move::Delay { hold })
+        });
+        for (first, later, made) in alternately(reversals, delays) {
+            let hold = &accesses[first];
+            let was_looked_at = |inner: &Window| {
+                let is_inside = |index: usize| inner.contains(accesses[index].id.block);
+                is_inside(first) && later.is_none_or(is_inside)
+            };
             let is_old = is_root && choosing.inner.is_some_and(was_looked_at);
             let is_early = hold.passed < self.floor.points || first < self.floor.accesses;
-            let made = Move::Reverse {
-                hold: hold.id,
-                until: until.id,
-            };
             if is_old || is_early || self.plan.moves.contains(&made) {
                 continue;
             }
@@ -237,11 +272,30 @@ impl Node {
     }
 }
 
+/// One of each in turns, then what is left.
+fn alternately<T>(one: impl Iterator<Item = T>, other: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    let (mut one, mut other) = (one.fuse(), other.fuse());
+    let mut is_first = false;
+    std::iter::from_fn(move || {
+        is_first = !is_first;
+        match is_first {
+            true => one.next().or_else(|| other.next()),
+            false => other.next().or_else(|| one.next()),
+        }
+    })
+}
+
 /// Whether two moves exclude each other: the same thread cannot go on with two others at one point, nor be held at one access for two.
 pub(crate) fn is_same_place(one: &Move, other: &Move) -> bool {
     match (one, other) {
-        (Move::Preempt { at: one, .. }, Move::Preempt { at: other, .. }) => one == other,
-        (Move::Reverse { hold: one, .. }, Move::Reverse { hold: other, .. }) => one == other,
+        (
+            Move::Preempt { at: one, .. } | Move::Advance { at: one, .. },
+            Move::Preempt { at: other, .. } | Move::Advance { at: other, .. },
+        ) => one == other,
+        (
+            Move::Reverse { hold: one, .. } | Move::Delay { hold: one },
+            Move::Reverse { hold: other, .. } | Move::Delay { hold: other },
+        ) => one == other,
         _ => false,
     }
 }
@@ -258,9 +312,10 @@ pub(crate) fn signature(window: usize, points: &[SwitchPoint], plan: &Plan, endi
         hash.add(point.label.0);
         hash.add(u64::from(point.to.0));
     }
-    let ids = plan.moves.iter().filter_map(|made| match made {
-        Move::Reverse { hold, until } => Some([hold, until]),
-        Move::Preempt { .. } => None,
+    let ids = plan.moves.iter().flat_map(|made| match made {
+        Move::Reverse { hold, until } => [Some(hold), Some(until)],
+        Move::Delay { hold } => [Some(hold), None],
+        Move::Preempt { .. } | Move::Advance { .. } => [None, None],
     });
     for id in ids.flatten() {
         hash.add(u64::from(id.block.thread.0));

@@ -16,6 +16,7 @@ pub struct Tuning {
     pub caching: Caching,
     pub reduction: Reduction,
     pub minimising: Minimising,
+    pub advancing: Advancing,
     /// At most so many pairs of a trace of accesses are reversed.
     pub races_max: u64,
 }
@@ -35,6 +36,13 @@ pub enum Caching {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
+    On,
+    Off,
+}
+
+/// Moves that let threads go on as far as they can: [`crate::Move::Advance`] and [`crate::Move::Delay`]. The paper has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advancing {
     On,
     Off,
 }
@@ -59,6 +67,7 @@ impl Default for Tuning {
             caching: Caching::On,
             reduction: Reduction::On,
             minimising: Minimising::On,
+            advancing: Advancing::On,
             races_max: 10_000,
         }
     }
@@ -73,6 +82,7 @@ impl Tuning {
             scope: Scope::WholeRun,
             caching: Caching::Off,
             reduction: Reduction::Off,
+            advancing: Advancing::Off,
             ..Tuning::default()
         }
     }

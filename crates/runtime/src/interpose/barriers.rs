@@ -16,7 +16,7 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
     let real = || unsafe { real::pthread_barrier_wait(barrier) };
     let Some(local) = observed() else {
         // Those who have to be there come to their places before anybody leaves.
-        return in_order::wait([Op::BarrierArrive, Op::BarrierLeave], real, (|| 0, || 0));
+        return in_order::wait([Op::BarrierArrive, Op::BarrierLeave], object, real, (|| 0, || 0));
     };
     match local.begin(Op::BarrierArrive, object) {
         Turn::Record => {

@@ -12,6 +12,7 @@ use crate::interpose::release;
 use crate::interpose::threads::object_of;
 use crate::local::Local;
 use crate::real;
+use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use libc::pthread_cond_t;
@@ -136,7 +137,7 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real
     let Some(local) = observed() else {
         // SAFETY: the program holds the mutex, as the function demands; and so it does when the function returns.
         let again = unsafe { (|| real::pthread_mutex_unlock(mutex), || real::pthread_mutex_lock(mutex)) };
-        return in_order::wait([Op::CondRelease, Op::CondWake], real, again);
+        return in_order::wait([Op::CondRelease, Op::CondWake], turns::SEVERAL, real, again);
     };
     match local.begin(Op::CondRelease, mutex as u64) {
         Turn::Record => {

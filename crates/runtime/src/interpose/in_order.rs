@@ -37,9 +37,9 @@ fn there() -> Option<&'static mut Local> {
 /// An acquiring operation that returns an errno. `again` is what a replay does in the place of one that succeeded. `caller`: a
 /// return address, or 0.
 #[inline]
-pub fn acquire(op: Op, caller: u64, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
+pub fn acquire(op: Op, object: u64, caller: u64, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
     let Some(local) = placed() else {
-        turns::at_switch_point(what::ACQUIRE, caller);
+        turns::at_switch_point_of(object, what::ACQUIRE, caller);
         return turns::quietly(real);
     };
     if control::mode() == Mode::Record {
@@ -56,7 +56,7 @@ pub fn acquire(op: Op, caller: u64, real: impl FnOnce() -> c_int, again: impl Fn
 
 /// A releasing operation.
 #[inline]
-pub fn release<R>(op: Op, caller: u64, real: impl FnOnce() -> R) -> R {
+pub fn release<R>(op: Op, object: u64, caller: u64, real: impl FnOnce() -> R) -> R {
     match placed() {
         Some(local) if control::mode() == Mode::Record => {
             local.place_sync(op, 0);
@@ -68,7 +68,7 @@ pub fn release<R>(op: Op, caller: u64, real: impl FnOnce() -> R) -> R {
         }
         None => {
             let result = turns::quietly(real);
-            turns::at_switch_point(what::RELEASE, caller);
+            turns::at_switch_point_of(object, what::RELEASE, caller);
             result
         }
     }
@@ -78,11 +78,12 @@ pub fn release<R>(op: Op, caller: u64, real: impl FnOnce() -> R) -> R {
 /// first one and `again.1` the second one.
 pub fn wait(
     [leave, come_back]: [Op; 2],
+    object: u64,
     real: impl FnOnce() -> c_int,
     again: (impl FnOnce() -> c_int, impl FnOnce() -> c_int),
 ) -> c_int {
     let Some(local) = placed() else {
-        turns::at_switch_point(what::ACQUIRE, 0);
+        turns::at_switch_point_of(object, what::ACQUIRE, 0);
         return turns::quietly(real);
     };
     if control::mode() == Mode::Record {

@@ -40,7 +40,7 @@ pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: 
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
     if is_unobserved(caller) {
-        return in_order::acquire(Op::MutexLock, caller, real, real);
+        return in_order::acquire(Op::MutexLock, mutex as u64, caller, real, real);
     }
     out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real))
 }
@@ -65,7 +65,7 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
     // SAFETY: as above; in replay, one that succeeded may wait a moment.
     let again = || unsafe { real::pthread_mutex_lock(mutex) };
     if is_unobserved(caller) {
-        return in_order::acquire(Op::MutexTryLock, caller, real, again);
+        return in_order::acquire(Op::MutexTryLock, mutex as u64, caller, real, again);
     }
     out_of_line(|| acquire(Op::MutexTryLock, mutex as u64, Holding::Alone, real, again))
 }
@@ -76,7 +76,7 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
     if is_unobserved(caller) {
-        return in_order::release(Op::MutexUnlock, caller, real);
+        return in_order::release(Op::MutexUnlock, mutex as u64, caller, real);
     }
     // SAFETY: the caller's promise.
     out_of_line(|| unsafe { unlock_observed(mutex) })

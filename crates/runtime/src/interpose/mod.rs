@@ -53,7 +53,7 @@ fn acquire(
     again: impl FnOnce() -> c_int,
 ) -> c_int {
     let Some(local) = observed() else {
-        return in_order::acquire(op, 0, real, again);
+        return in_order::acquire(op, object, 0, real, again);
     };
     match local.begin(op, object) {
         Turn::Record => {
@@ -96,7 +96,7 @@ fn acquire(
 #[inline]
 fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else {
-        return in_order::release(op, 0, real);
+        return in_order::release(op, object, 0, real);
     };
     match local.begin(op, object) {
         Turn::Record => {

@@ -95,7 +95,7 @@ fn run_once_in_order(control: *mut pthread_once_t, routine: extern "C-unwind" fn
     // SAFETY: the program's own call.
     let real = |routine| unsafe { real::pthread_once(control, routine) };
     let Some(local) = in_order::placed().filter(|_| !is_foreign(caller)) else {
-        turns::at_switch_point(what::ACQUIRE, caller);
+        turns::at_switch_point_of(control as u64, what::ACQUIRE, caller);
         return real(routine);
     };
     if control::mode() == Mode::Replay {
@@ -140,7 +140,7 @@ pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
     }
     // SAFETY: as above.
     let real = || unsafe { 1 - acquire_guard(guard) };
-    1 - in_order::acquire(Op::GuardAcquire, 0, real, real)
+    1 - in_order::acquire(Op::GuardAcquire, guard as u64, 0, real, real)
 }
 
 /// # Safety
@@ -201,6 +201,8 @@ unsafe fn leave(guard: *mut u64, left: u32) {
             unsafe { __refrain_atomic_store4(state, left, site) }
         }
         // SAFETY: as above. Release: whoever finds it initialised sees the object.
-        None => in_order::release(Op::GuardRelease, 0, || unsafe { (*state).store(left, Release) }),
+        None => in_order::release(Op::GuardRelease, guard as u64, 0, || unsafe {
+            (*state).store(left, Release)
+        }),
     }
 }

@@ -66,7 +66,7 @@ fn wait_in_order(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) ->
     };
     // SAFETY: the program's own semaphore. Whoever posted has done so, if it is one of this process's threads.
     let again = || unsafe { real::sem_trywait(semaphore) };
-    match in_order::acquire(op, 0, real, again) {
+    match in_order::acquire(op, semaphore as u64, 0, real, again) {
         0 => 0,
         failure => {
             *errno() = failure;

@@ -61,18 +61,20 @@ fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
 /// Scope `inputs`. The stream has a lock.
 fn on_stream_in_order<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     if in_order::placed().is_none() {
-        turns::at_switch_point(what::ACQUIRE, 0);
-        return in_order::release(Op::StreamUnlock, 0, action);
+        turns::at_switch_point_of(stream as u64, what::ACQUIRE, 0);
+        return in_order::release(Op::StreamUnlock, stream as u64, 0, action);
     }
     let lock = || {
         // SAFETY: the program's stream.
         unsafe { real::flockfile(stream) };
         0
     };
-    in_order::acquire(Op::StreamLock, 0, lock, lock);
+    in_order::acquire(Op::StreamLock, stream as u64, 0, lock, lock);
     let result = turns::quietly(action);
     // SAFETY: locked above.
-    in_order::release(Op::StreamUnlock, 0, || unsafe { real::funlockfile(stream) });
+    in_order::release(Op::StreamUnlock, stream as u64, 0, || unsafe {
+        real::funlockfile(stream)
+    });
     result
 }
 

@@ -391,7 +391,7 @@ fn index_of(thread: pthread_t) -> Option<u32> {
 /// A join of any kind. The thread's end is after all its events, so its count is final.
 fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() -> c_int) -> c_int {
     let Some(local) = observed() else {
-        return in_order::acquire(Op::Join, 0, real, again);
+        return in_order::acquire(Op::Join, turns::SEVERAL, 0, real, again);
     };
     let object = index_of(thread).map_or(0, object_of);
     if control::mode() == Mode::Replay {

@@ -12,6 +12,7 @@ use crate::control;
 use crate::local::Local;
 use crate::sys;
 use crate::turns;
+use crate::turns::follow;
 use crate::turns::labels;
 use crate::turns::order;
 use crate::turns::seats;
@@ -33,6 +34,7 @@ use runtime_abi::turns_file::MoveEntry;
 use runtime_abi::turns_file::Place;
 use runtime_abi::turns_file::flag;
 use runtime_abi::turns_file::kind;
+use runtime_abi::turns_file::what;
 
 const ACCESSES: u64 = RUNTIME_REGION + 0x0c00_0000_0000;
 const OURS: core::ops::Range<u64> = RUNTIME_REGION..0x7000_0000_0000;
@@ -355,6 +357,9 @@ pub fn quietly<R>(action: impl FnOnce() -> R) -> R {
     }
     let result = action();
     seat(me).set_quiet(was_quiet);
+    if !was_quiet {
+        seat(me).leave_object();
+    }
     if IS_ON.load(Relaxed) && !was_quiet {
         shut();
     }
@@ -405,12 +410,15 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     let Some(me) = me.filter(|me| IS_SHUT.load(Relaxed) && turns::has_turn(*me) && region_of(address).is_some()) else {
         return leave_to_others(signal);
     };
+    if OPEN_COUNT.load(Relaxed) == 0 && is_full() {
+        return leave_to_others(signal);
+    }
     let registers = &mut context.uc_mcontext.gregs;
     let at = registers[libc::REG_RIP as usize] as u64;
     let is_write = registers[libc::REG_ERR as usize] & 2 != 0;
     let open = OPEN_COUNT.load(Relaxed);
     if open == 0 {
-        let place = if labels::is_ours(at) {
+        let place = if labels::is_ours(at) || labels::is_the_loaders(at) {
             Place::default()
         } else {
             let place = identify(me, address / CELL * CELL);
@@ -492,8 +500,17 @@ fn identify(me: u32, cell: u64) -> Place {
 }
 
 fn write(place: &Place, label: u64, is_write: bool) {
+    if place.calls < order::window_of(place.thread) {
+        return;
+    }
+    let writes = if is_write { flag::WRITES } else { 0 };
+    let beyond = if follow::is_on() { flag::BEYOND } else { 0 };
+    append(place, label, writes | beyond);
+}
+
+fn append(place: &Place, label: u64, flags: u32) {
     let written = WRITTEN.load(Relaxed);
-    if written >= order::header().accesses_max || place.calls < order::window_of(place.thread) {
+    if written >= order::header().accesses_max {
         return;
     }
     let header = control::header();
@@ -502,7 +519,7 @@ fn write(place: &Place, label: u64, is_write: bool) {
         label,
         passed: header.points_written.load(Relaxed),
         reached: header.order_reached.load(Relaxed),
-        flags: if is_write { flag::WRITES } else { 0 },
+        flags,
         reserved: 0,
     };
     // SAFETY: `open` mapped so many; only who has the turn writes.
@@ -516,8 +533,47 @@ fn write(place: &Place, label: u64, is_write: bool) {
     header.accesses_written.store(written + 1, Release);
 }
 
+/// Is there nothing more to write down, and nobody to hold back?
+fn is_full() -> bool {
+    WRITTEN.load(Relaxed) >= order::header().accesses_max && reversals().next().is_none()
+}
+
+/// Are they so slow that time says nothing?
+pub fn are_slow() -> bool {
+    IS_SHUT.load(Relaxed)
+}
+
+/// Are accesses written down, now?
+pub fn are_wanted() -> bool {
+    order::header().accesses_max > 0 && IS_ON.load(Relaxed)
+}
+
+/// From here on, `thread` is followed.
+pub fn note_followed(thread: u32) {
+    append(&seat(thread).place(thread), 0, flag::BEYOND | flag::FOLLOWED);
+}
+
+/// A thread that is followed has come to a switch point.
+pub fn note_synchronisation(place: &Place, what: u32, object: u64) {
+    if what != what::INPUT && what != what::EVENT {
+        let place = Place {
+            address: object,
+            ..*place
+        };
+        append(&place, 0, flag::BEYOND | flag::SYNCHRONISES);
+    }
+}
+
+/// The replay is over: nobody is held back any more.
+pub fn let_all_go() {
+    while lapse() {}
+}
+
 /// Waits as long as a move says that this access is to come later.
 fn hold_back(me: u32, place: &Place) {
+    if follow::is_on() {
+        return;
+    }
     let is_due =
         |(number, made): &(usize, &MoveEntry)| made.at == *place && HOLDS[*number].load(Relaxed) == hold::PENDING;
     let Some((number, made)) = reversals().find(is_due) else {
@@ -540,6 +596,9 @@ fn hold_back(me: u32, place: &Place) {
 
 /// The access is made: who was held until then goes on.
 fn let_go(place: &Place) -> Option<u32> {
+    if follow::is_on() {
+        return None;
+    }
     let mut held = None;
     for (number, made) in reversals().filter(|(_, made)| made.until == *place) {
         if HOLDS[number].swap(hold::OVER, Relaxed) == hold::ACTIVE {

@@ -9,6 +9,7 @@ use crate::control;
 use crate::local::Local;
 use crate::sys;
 use crate::turns;
+use crate::turns::accesses;
 use crate::turns::labels;
 use core::ffi::c_int;
 use core::ffi::c_void;
@@ -25,6 +26,9 @@ const SAME_PLACE_MAX: u32 = 2;
 const NEAR_BYTES: u64 = 256;
 /// One that computes is left alone for longer: half a second.
 const TICKS_MAX: u32 = 50;
+
+/// So much more time while each access is a fault.
+const SLOW_TIMES: u32 = 20;
 
 /// Grows with each switch point.
 static PROGRESS: AtomicU64 = AtomicU64::new(0);
@@ -129,7 +133,8 @@ fn is_spent(at: u64) -> bool {
         true => SAME_PLACE.fetch_add(1, Relaxed),
         false => SAME_PLACE.swap(0, Relaxed),
     };
-    SAME_PLACE.load(Relaxed) >= SAME_PLACE_MAX || TICKS.load(Relaxed) >= TICKS_MAX
+    let times = if accesses::are_slow() { SLOW_TIMES } else { 1 };
+    SAME_PLACE.load(Relaxed) >= SAME_PLACE_MAX * times || TICKS.load(Relaxed) >= TICKS_MAX * times
 }
 
 fn give_way(local: &Local) {

@@ -49,7 +49,7 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
     let address = address as u64;
     match command {
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => {
-            turns::at_switch_point(what::ACQUIRE, 0);
+            turns::at_switch_point_of(address, what::ACQUIRE, 0);
             let bits = if command == libc::FUTEX_WAIT {
                 ALL_BITS
             } else {
@@ -71,7 +71,7 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
                 last as u32
             };
             let woken = wake(address, bits, value as i32);
-            turns::at_switch_point(what::RELEASE, 0);
+            turns::at_switch_point_of(address, what::RELEASE, 0);
             woken
         }
         libc::FUTEX_CMP_REQUEUE if load(address) != last as u32 => refuse(libc::EAGAIN),
@@ -84,7 +84,7 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
                 seat(waiter).move_to(other as u64);
                 moved += 1;
             }
-            turns::at_switch_point(what::RELEASE, 0);
+            turns::at_switch_point_of(address, what::RELEASE, 0);
             match command {
                 libc::FUTEX_REQUEUE => woken,
                 _ => woken + moved as isize,
@@ -96,7 +96,7 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
             if is_met {
                 woken += wake(other as u64, ALL_BITS, count(fourth));
             }
-            turns::at_switch_point(what::RELEASE, 0);
+            turns::at_switch_point_of(address, what::RELEASE, 0);
             woken
         }
         libc::FUTEX_LOCK_PI | LOCK_PI2 => lock_inheriting(local, address, is_timed(arguments)),
@@ -106,7 +106,7 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
         },
         libc::FUTEX_UNLOCK_PI => {
             let result = unlock_inheriting(local, address);
-            turns::at_switch_point(what::RELEASE, 0);
+            turns::at_switch_point_of(address, what::RELEASE, 0);
             result
         }
         // Nothing of libc's uses the others.
@@ -220,7 +220,7 @@ fn try_lock_inheriting(local: &Local, address: u64) -> bool {
 }
 
 fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
-    turns::at_switch_point(what::ACQUIRE, 0);
+    turns::at_switch_point_of(address, what::ACQUIRE, 0);
     if try_lock_inheriting(local, address) {
         return 0;
     }

@@ -42,6 +42,8 @@ impl Range {
 
 /// Our own code.
 static OURS: Range = Range::new();
+/// The loader's.
+static LOADERS: Range = Range::new();
 /// Code of the program and its libraries, without libc's and the loader's.
 static OTHERS: [Range; OBJECTS_MAX] = [const { Range::new() }; OBJECTS_MAX];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -72,7 +74,9 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_vo
         let holds = |address: u64| (start..end).contains(&address);
         if holds(visit as *const () as u64) {
             OURS.set(start, end);
-        } else if !holds(libc::getpid as *const () as u64) && base != loader {
+        } else if base == loader {
+            LOADERS.set(start, end);
+        } else if !holds(libc::getpid as *const () as u64) {
             let count = COUNT.load(Relaxed);
             if let Some(range) = OTHERS.get(count) {
                 range.set(start, end);
@@ -85,6 +89,11 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_vo
 
 pub fn is_ours(address: u64) -> bool {
     OURS.contains(address)
+}
+
+/// Is it code that resolves names, whenever it likes to?
+pub fn is_the_loaders(address: u64) -> bool {
+    LOADERS.contains(address)
 }
 
 fn is_the_programs(address: u64) -> bool {

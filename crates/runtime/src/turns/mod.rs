@@ -23,6 +23,7 @@
 //!   kernel writes then (`settle`).
 mod accesses;
 mod budget;
+mod follow;
 mod futex;
 mod labels;
 mod order;
@@ -31,6 +32,7 @@ mod seats;
 
 pub use accesses::quietly;
 pub use budget::is_timer_signal;
+pub use follow::others as follow_others;
 pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
@@ -54,6 +56,7 @@ use runtime_abi::thread_state;
 use runtime_abi::turns_file::what;
 use seats::Seat;
 use seats::State;
+use seats::owed;
 use seats::seat;
 use seats::way;
 
@@ -75,6 +78,9 @@ const DECIDE: u32 = 2;
 
 /// Threads that wait for each other, one after the other: not more are looked at.
 const CHAIN_MAX: u32 = 16;
+
+/// What is synchronised on is not known, or it is several things.
+pub const SEVERAL: u64 = 0;
 
 const LONG_NS: u64 = 1_000_000_000;
 
@@ -123,38 +129,56 @@ pub fn has_turn(thread: u32) -> bool {
 /// A place where another thread may go on (rule psync). `label`: the program's code that came here, if it is known.
 #[inline]
 pub fn at_switch_point(what: u32, label: u64) {
+    at_switch_point_of(SEVERAL, what, label);
+}
+
+/// The same, if it is known which lock, condition or the like it is about: an address.
+#[inline]
+pub fn at_switch_point_of(object: u64, what: u32, label: u64) {
     if is_on()
         && let Some(local) = Local::current()
         && has_turn(local.index)
     {
-        switch(local.index, what, label);
+        switch(local.index, object, what, label);
     }
 }
 
-fn switch(me: u32, what: u32, label: u64) {
+fn switch(me: u32, object: u64, what: u32, label: u64) {
     IS_DECIDING.store(true, Relaxed);
     budget::note_progress();
     points::count();
     let label = if label == 0 { labels::of_caller() } else { label };
     seat(me).count_point(label);
+    // libc waits for words of its own choice inside of what is synchronised on.
+    let object = seat(me).object_within(object);
     let place = seat(me).place(me);
-    let stays = what != what::RELEASE && seat(me).is_owed() && can_go_on(me);
+    let is_owed = match seat(me).owed() {
+        owed::STRETCH => what != what::EVENT,
+        owed => owed == owed::BLOCK && what != what::RELEASE,
+    };
+    let stays = is_owed && can_go_on(me);
     // Reading a clock is no synchronisation.
-    if what != what::INPUT {
-        seat(me).owe(false);
+    if what != what::INPUT && (seat(me).owed() != owed::STRETCH || !stays) {
+        seat(me).owe(owed::NOTHING);
+    }
+    if follow::is_on() {
+        accesses::note_synchronisation(&place, what, object);
+        IS_DECIDING.store(false, Relaxed);
+        return;
     }
     let planned = points::preemption_at(&place, can_go_on);
-    if let Some(thread) = planned {
-        seat(thread).owe(true);
-    }
+    let planned = planned.map(|(thread, owed)| {
+        seat(thread).owe(owed);
+        thread
+    });
     let due = order::next_thread();
     let due = due.and_then(whom_it_waits_for).filter(|thread| !seat(*thread).spins());
     let next = planned.or(end_is_due()).or(stays.then_some(me)).or(due).unwrap_or(me);
-    points::write(&place, next, what, label);
+    points::write(&place, next, what, label, object);
     if next != me {
         go_to(me, next);
-        if what == what::ACQUIRE {
-            seat(me).owe(false);
+        if what == what::ACQUIRE && seat(me).owed() == owed::BLOCK {
+            seat(me).owe(owed::NOTHING);
         }
     }
     IS_DECIDING.store(false, Relaxed);
@@ -163,10 +187,15 @@ fn switch(me: u32, what: u32, label: u64) {
 /// Before an input that has a place in the order: returns when it is the next one (rule pevnt).
 pub fn wait_for_event(local: &Local) {
     let me = local.index;
-    switch(me, what::EVENT, 0);
-    while order::next_thread() != Some(me) {
+    if !follow::is_on() {
+        switch(me, SEVERAL, what::EVENT, 0);
+    }
+    while !follow::is_on() && order::next_thread() != Some(me) {
         seat(me).set(State::Event);
         yield_to_best(me);
+    }
+    if follow::is_on() {
+        follow::end(me);
     }
     seat(me).set(State::Ready);
 }
@@ -218,6 +247,9 @@ pub fn give_way_here() {
 fn yield_to_best(me: u32) {
     IS_DECIDING.store(true, Relaxed);
     budget::note_progress();
+    if seat(me).owed() == owed::STRETCH {
+        seat(me).owe(owed::NOTHING);
+    }
     match choose() {
         Some(next) if next == me => {}
         Some(next) => go_to(me, next),
@@ -288,6 +320,9 @@ fn can_go_on(thread: u32) -> bool {
 
 /// Who goes on: of those that can, the one whose next input is the earliest; those that have given way come last.
 fn choose() -> Option<u32> {
+    if let Some(failed) = follow::failed() {
+        return Some(failed);
+    }
     if let Some(ending) = end_is_due() {
         return Some(ending);
     }
@@ -346,6 +381,13 @@ pub fn wait_for_end(local: &Local) {
     ENDING.store(me + 1, Relaxed);
     seat(me).set(State::Ending);
     yield_to_best(me);
+}
+
+/// A thread has gone wrong after another one: if it was followed, it is not any more.
+pub fn end_following(me: u32) {
+    if is_on() && follow::is_on() && has_turn(me) {
+        follow::end(me);
+    }
 }
 
 /// The recording has nothing more of this thread; it stays where it is, and others go on.

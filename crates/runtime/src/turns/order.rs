@@ -3,6 +3,7 @@ use crate::control;
 use crate::ending;
 use crate::sys;
 use crate::turns::accesses;
+use crate::turns::follow;
 use crate::turns::points;
 use crate::turns::seats::seat;
 use core::sync::atomic::AtomicBool;
@@ -59,6 +60,7 @@ pub fn open() {
     HAPPENED.store(0, Relaxed);
     IS_ON.store(true, Relaxed);
     points::open();
+    follow::open();
     accesses::open();
 }
 

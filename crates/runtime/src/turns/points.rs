@@ -4,6 +4,7 @@ use crate::sys;
 use crate::turns::can_go_on;
 use crate::turns::order;
 use crate::turns::seats;
+use crate::turns::seats::owed;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -44,12 +45,17 @@ pub fn count() {
     points.store(points.load(Relaxed) + 1, Relaxed);
 }
 
-/// The thread that is to go on at this switch point, if one was asked for that can.
-pub fn preemption_at(place: &Place, can_go_on: impl Fn(u32) -> bool) -> Option<u32> {
-    let is_here = |made: &&MoveEntry| made.kind == kind::PREEMPT && made.at == *place;
-    let to = order::moves().iter().find(is_here)?.to;
+/// The thread that is to go on at this switch point, if one was asked for that can, and what it is owed.
+pub fn preemption_at(place: &Place, can_go_on: impl Fn(u32) -> bool) -> Option<(u32, u32)> {
+    let owed = |made: &MoveEntry| match made.kind {
+        kind::PREEMPT => Some(owed::BLOCK),
+        kind::ADVANCE => Some(owed::STRETCH),
+        _ => None,
+    };
+    let here = order::moves().iter().filter(|made| made.at == *place);
+    let (to, owed) = here.filter_map(|made| Some((made.to, owed(made)?))).next()?;
     if can_go_on(to) {
-        return Some(to);
+        return Some((to, owed));
     }
     let missed = &control::header().moves_missed;
     missed.store(missed.load(Relaxed) + 1, Relaxed);
@@ -57,7 +63,7 @@ pub fn preemption_at(place: &Place, can_go_on: impl Fn(u32) -> bool) -> Option<u
 }
 
 /// Writes a switch point down, if it is in the window and there is room.
-pub fn write(place: &Place, next: u32, what: u32, label: u64) {
+pub fn write(place: &Place, next: u32, what: u32, label: u64, object: u64) {
     let written = WRITTEN.load(Relaxed);
     let is_wanted = IS_WRITTEN.load(Relaxed) && place.calls >= order::window_of(place.thread);
     if !is_wanted || written == order::header().points_max {
@@ -74,6 +80,7 @@ pub fn write(place: &Place, next: u32, what: u32, label: u64) {
         next,
         what,
         reserved: 0,
+        object,
     };
     // SAFETY: `open` mapped so many; only who has the turn writes.
     unsafe { (POINTS as *mut SwitchPoint).wrapping_add(written as usize).write(point) };

@@ -24,8 +24,10 @@ pub struct Seat {
     nth: AtomicU64,
     /// The program's code at the last of them, if it is known.
     label: AtomicU64,
-    /// A move gave it the turn, and it has not synchronised since.
-    is_owed: AtomicBool,
+    /// What the function of libc's that it is in synchronises on; `NO_OBJECT` if it is in none.
+    object: AtomicU64,
+    /// One of `owed`.
+    owed: AtomicU32,
     /// Its memory is open: it is in a call, or synchronises.
     is_quiet: AtomicBool,
     /// An address in its stack, and where its thread-local variables are.
@@ -50,6 +52,15 @@ pub mod way {
     pub const ASKED: u32 = 1;
     /// It ran on and on: until nobody else can go on.
     pub const SPINS: u32 = 2;
+}
+
+/// Values of `Seat::owed`: how long a thread keeps the turn that a move gave to it.
+pub mod owed {
+    pub const NOTHING: u32 = 0;
+    /// Until it has synchronised once.
+    pub const BLOCK: u32 = 1;
+    /// To its next input, or until it has to wait.
+    pub const STRETCH: u32 = 2;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +89,8 @@ static SEATS: [Seat; THREADS_MAX] = [const {
         calls: AtomicU64::new(0),
         nth: AtomicU64::new(0),
         label: AtomicU64::new(0),
-        is_owed: AtomicBool::new(false),
+        object: AtomicU64::new(NO_OBJECT),
+        owed: AtomicU32::new(owed::NOTHING),
         is_quiet: AtomicBool::new(false),
         own_memory: [const { AtomicU64::new(0) }; 2],
         if_due: AtomicI32::new(0),
@@ -139,6 +151,7 @@ pub enum IfDue {
     AtLast(i32),
 }
 
+const NO_OBJECT: u64 = u64::MAX;
 /// No errno, and no success.
 const NOTHING: i32 = 1;
 
@@ -149,7 +162,7 @@ impl Seat {
         self.take_way();
         self.calls.store(0, Relaxed);
         self.nth.store(0, Relaxed);
-        self.is_owed.store(false, Relaxed);
+        self.owe(owed::NOTHING);
         self.run.store(order::first_run(thread), Relaxed);
     }
 
@@ -172,12 +185,29 @@ impl Seat {
     pub fn count_call(&self) {
         self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
         self.nth.store(0, Relaxed);
-        self.owe(false);
+        self.owe(owed::NOTHING);
     }
 
     pub fn count_point(&self, label: u64) {
         self.nth.store(self.nth.load(Relaxed) + 1, Relaxed);
         self.label.store(label, Relaxed);
+    }
+
+    /// What a switch point at `object` is about. Within a function of libc's, it is what the function is about.
+    pub fn object_within(&self, object: u64) -> u64 {
+        match self.object.load(Relaxed) {
+            within if self.is_quiet() && within != NO_OBJECT => within,
+            _ if self.is_quiet() => object,
+            _ => {
+                self.object.store(object, Relaxed);
+                object
+            }
+        }
+    }
+
+    /// The function of libc's is over.
+    pub fn leave_object(&self) {
+        self.object.store(NO_OBJECT, Relaxed);
     }
 
     pub fn label(&self) -> u64 {
@@ -218,12 +248,12 @@ impl Seat {
         self.is_quiet.swap(is_quiet, Relaxed)
     }
 
-    pub fn owe(&self, is_owed: bool) {
-        self.is_owed.store(is_owed, Relaxed);
+    pub fn owe(&self, owed: u32) {
+        self.owed.store(owed, Relaxed);
     }
 
-    pub fn is_owed(&self) -> bool {
-        self.is_owed.load(Relaxed)
+    pub fn owed(&self) -> u32 {
+        self.owed.load(Relaxed)
     }
 
     pub fn next_run(&self) -> u32 {

@@ -4,6 +4,7 @@ use super::Failure;
 use super::Pass;
 use super::Recalling;
 use super::Task;
+use super::UNTRACED_MAX;
 use crate::Access;
 use crate::Attempt;
 use crate::Layer;
@@ -162,6 +163,44 @@ impl Failure {
         self.trees[window].levels[depth][node].choices = Some(choices.list);
     }
 
+    /// Whether the accesses at the cursor will be looked at before all of its choices are tried: in the first window, if
+    /// they are to be reversed later.
+    pub fn is_untraced(&self, cursor: &Cursor, given: &Circumstances) -> bool {
+        let is_first = (cursor.window, cursor.depth, cursor.layer) == (0, 0, 0);
+        let kind = self.kind(0, given);
+        is_first
+            && self.accesses.is_none()
+            && self.pass == Pass::Reduced
+            && kind == Some(PointKind::Synchronisation)
+            && given.tuning.layers.contains(&Layer::Accesses)
+    }
+
+    /// Drops those of the cursor's choices that now seem to come to the same as others.
+    pub fn leave_out(&mut self, counted: &mut Statistics) {
+        let cursor = self.cursor;
+        let footprints = std::mem::take(&mut self.footprints);
+        if let Some(node) = self.trees.get_mut(cursor.window).and_then(|tree| {
+            let level = tree.levels.get_mut(cursor.depth)?;
+            level.get_mut(cursor.node)
+        }) && let Some(choices) = &mut node.choices
+        {
+            let points = &node.points;
+            let commutes = |choice: &Choice| match choice.made {
+                Move::Preempt { to, .. } | Move::Advance { to, .. } => footprints.commute(points, choice.passed, to),
+                Move::Reverse { .. } | Move::Delay { .. } => false,
+            };
+            let (before, mut index) = (choices.len(), 0);
+            choices.retain(|choice| {
+                index += 1;
+                index <= cursor.choice || !commutes(choice)
+            });
+            let dropped = before - choices.len();
+            counted.left_out += dropped as u64;
+            self.is_reduced |= dropped > 0;
+        }
+        self.footprints = footprints;
+    }
+
     fn finish_layer(&mut self, given: &Circumstances) {
         let Cursor {
             window,
@@ -197,8 +236,8 @@ impl Failure {
         let node = self.node()?;
         let plan = node.with(&choice, &tree.window);
         match choice.made {
-            Move::Preempt { .. } => counted.coarse += 1,
-            Move::Reverse { .. } => counted.fine += 1,
+            Move::Preempt { .. } | Move::Advance { .. } => counted.coarse += 1,
+            Move::Reverse { .. } | Move::Delay { .. } => counted.fine += 1,
         }
         if self.is_progress(attempt) {
             return Some(plan);
@@ -262,8 +301,13 @@ impl Failure {
                     }
                     (None, None) => return found,
                 };
-                for choice in choices.iter().skip(cursor.choice) {
-                    if found.len() == most {
+                let known_max = match self.is_untraced(&cursor, given) {
+                    true => UNTRACED_MAX,
+                    false => usize::MAX,
+                };
+                for (index, choice) in choices.iter().enumerate().skip(cursor.choice) {
+                    // What comes after depends on the answer to something else.
+                    if found.len() == most || index >= known_max {
                         return found;
                     }
                     found.push((node, *choice));
@@ -297,6 +341,7 @@ impl Failure {
             inner: cursor.window.checked_sub(1).map(|inner| &self.trees[inner].window),
             footprints: (self.pass == Pass::Reduced).then_some(&self.footprints),
             races_max: given.tuning.races_max as usize,
+            advancing: given.tuning.advancing,
         }
     }
 

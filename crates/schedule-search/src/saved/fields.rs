@@ -4,6 +4,7 @@ use super::Stored;
 use super::Unusable;
 use crate::Access;
 use crate::AccessId;
+use crate::Advancing;
 use crate::Caching;
 use crate::Ending;
 use crate::Label;
@@ -87,7 +88,8 @@ fields! {
     SwitchPoint { spot, label, kind, object, next, to, runnable }
     Access { id, label, is_write, passed, next, is_beyond }
     Tuning {
-        layers, bound_first, bound_max, windows_first, windows_max, scope, caching, reduction, minimising, races_max
+        layers, bound_first, bound_max, windows_first, windows_max, scope, caching, reduction, minimising, advancing,
+        races_max
     }
     Statistics {
         attempts, opening, point_traces, access_traces, recalled, coarse, fine, minimising, unused, failures, cache_hits,
@@ -109,7 +111,12 @@ fields! {
 }
 
 alternatives! {
-    Move { 0 = Preempt { at: at, to: to }, 1 = Reverse { hold: hold, until: until } }
+    Move {
+        0 = Preempt { at: at, to: to },
+        1 = Reverse { hold: hold, until: until },
+        2 = Delay { hold: hold },
+        3 = Advance { at: at, to: to }
+    }
     PointKind { 0 = Synchronisation {}, 1 = Call {} }
     Ending {
         0 = Complete {},
@@ -121,10 +128,13 @@ alternatives! {
     Caching { 0 = On {}, 1 = Off {} }
     Reduction { 0 = On {}, 1 = Off {} }
     Minimising { 0 = On {}, 1 = Off {} }
+    Advancing { 0 = On {}, 1 = Off {} }
     Key { 0 = Unmatched { expected: expected, found: found }, 1 = Deadlock { label: label } }
     Step {
         0 = Preempt { who: who, kind: kind, back: back, to: to },
-        1 = Reverse { hold: hold, until: until }
+        1 = Reverse { hold: hold, until: until },
+        2 = Delay { hold: hold },
+        3 = Advance { who: who, kind: kind, back: back, to: to }
     }
     Touched { 0 = Object { 0: object }, 1 = Address { 0: address } }
     Tail { 0 = Keep {}, 1 = Drop {} }

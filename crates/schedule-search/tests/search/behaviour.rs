@@ -12,6 +12,7 @@ use crate::properties::bounded;
 use crate::properties::sample;
 use crate::properties::search;
 use run_model::ThreadIndex;
+use schedule_search::Advancing;
 use schedule_search::Ask;
 use schedule_search::Attempt;
 use schedule_search::Caching;
@@ -31,6 +32,7 @@ use schedule_search::Tuning;
 fn coarse_only() -> Tuning {
     Tuning {
         layers: vec![Layer::Synchronisations],
+        advancing: Advancing::Off,
         ..Tuning::default()
     }
 }
@@ -96,6 +98,21 @@ fn two_layers_need_fewer_attempts_than_accesses_alone() {
 }
 
 #[test]
+fn one_thread_may_go_on_as_far_as_it_can() {
+    let (program, recording) = needs_two(0);
+    let one = Tuning {
+        bound_max: 1,
+        advancing: Advancing::On,
+        ..coarse_only()
+    };
+    let (outcome, _) = search(&program, &recording, one, ATTEMPTS_MAX);
+    let Outcome::Found(plan) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(matches!(plan.moves[..], [Move::Advance { .. }]), "{plan:?}");
+}
+
+#[test]
 fn two_preemptions_need_a_bound_of_two() {
     let (program, recording) = needs_two(0);
     let one = Tuning {
@@ -115,6 +132,7 @@ fn two_preemptions_need_a_bound_of_two() {
     let at_once = Tuning {
         bound_first: 2,
         bound_max: 2,
+        advancing: Advancing::Off,
         ..Tuning::default()
     };
     let statistics = find(&program, &recording, at_once);
@@ -146,6 +164,7 @@ fn preemptions_that_come_to_the_same_are_left_out() {
         bound_max: 2,
         windows_first: 1,
         windows_max: 1,
+        advancing: Advancing::Off,
         ..Tuning::default()
     };
     let with = find(&program, &recording, one.clone());
@@ -407,6 +426,7 @@ fn what_was_left_out_is_tried_in_the_end() {
         bound_max: 2,
         windows_first: 1,
         windows_max: 1,
+        advancing: Advancing::Off,
         ..Tuning::default()
     };
     let mut search = Search::new(recording.log.clone(), tuning);

@@ -74,6 +74,8 @@ struct Runner {
     is_held: bool,
     /// Preempted to, and has not synchronised since.
     is_owed: bool,
+    /// Goes on to its next event, or until it has to wait.
+    advances: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,8 +88,9 @@ enum Hold {
 struct Replay<'a> {
     program: &'a Program,
     recording: &'a Recording,
-    preemptions: BTreeMap<Spot, ThreadIndex>,
-    reversals: Vec<(AccessId, AccessId, Hold)>,
+    /// Who goes on where, and whether as far as possible.
+    preemptions: BTreeMap<Spot, (ThreadIndex, bool)>,
+    reversals: Vec<(AccessId, Option<AccessId>, Hold)>,
     window: Option<&'a Window>,
     wants_accesses: bool,
     machine: Machine,
@@ -122,9 +125,13 @@ impl<'a> Replay<'a> {
         for made in &ask.plan.moves {
             match *made {
                 Move::Preempt { at, to } => {
-                    replay.preemptions.insert(at, to);
+                    replay.preemptions.insert(at, (to, false));
                 }
-                Move::Reverse { hold, until } => replay.reversals.push((hold, until, Hold::Pending)),
+                Move::Advance { at, to } => {
+                    replay.preemptions.insert(at, (to, true));
+                }
+                Move::Reverse { hold, until } => replay.reversals.push((hold, Some(until), Hold::Pending)),
+                Move::Delay { hold } => replay.reversals.push((hold, None, Hold::Pending)),
             }
         }
         replay
@@ -249,13 +256,18 @@ impl<'a> Replay<'a> {
         let planned = self
             .preemptions
             .get(&spot)
-            .map(|to| to.0 as usize)
-            .filter(|to| self.is_runnable(*to));
-        let stays = Some(thread).filter(|thread| self.runners[*thread].is_owed && self.is_runnable(*thread));
+            .map(|(to, is_far)| (to.0 as usize, *is_far))
+            .filter(|(to, _)| self.is_runnable(*to));
+        let is_owed = self.runners[thread].is_owed || self.runners[thread].advances && kind != PointKind::Call;
+        let stays = Some(thread).filter(|thread| is_owed && self.is_runnable(*thread));
         self.runners[thread].is_owed = false;
-        if let Some(to) = planned {
-            self.runners[to].is_owed = true;
+        if stays.is_none() {
+            self.runners[thread].advances = false;
         }
+        if let Some((to, is_far)) = planned {
+            (self.runners[to].is_owed, self.runners[to].advances) = (!is_far, is_far);
+        }
+        let planned = planned.map(|(to, _)| to);
         let to = planned.or(stays).or_else(|| self.by_log());
         if let (Some(to), true) = (to, self.window.is_some_and(|window| window.contains(spot))) {
             let all = (0..self.runners.len()).filter(|other| self.is_runnable(*other));
@@ -384,17 +396,20 @@ impl<'a> Replay<'a> {
 
     /// Whether the plan holds the thread before this access, and for whom.
     fn hold(&mut self, thread: usize, id: &AccessId) -> Option<usize> {
-        let fits = |reversal: &&mut (AccessId, AccessId, Hold)| reversal.0 == *id && reversal.2 == Hold::Pending;
+        let fits =
+            |reversal: &&mut (AccessId, Option<AccessId>, Hold)| reversal.0 == *id && reversal.2 == Hold::Pending;
         let reversal = self.reversals.iter_mut().find(fits)?;
         reversal.2 = Hold::Active;
         self.runners[thread].is_held = true;
-        Some(reversal.1.block.thread.0 as usize)
+        // Who is to be delayed waits for nobody in particular.
+        let until = reversal.1.unwrap_or(*id);
+        Some(until.block.thread.0 as usize)
     }
 
     /// Ends the holds that lasted until this access; who was held goes on.
     fn release(&mut self, id: &AccessId) -> Option<usize> {
         let mut released = None;
-        for (hold, _, state) in self.reversals.iter_mut().filter(|(_, until, _)| until == id) {
+        for (hold, _, state) in self.reversals.iter_mut().filter(|(_, until, _)| *until == Some(*id)) {
             if *state == Hold::Active {
                 let held = hold.block.thread.0 as usize;
                 self.runners[held].is_held = false;
