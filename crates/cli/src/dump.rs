@@ -9,6 +9,7 @@ use log_format::Log;
 use replayer::Input;
 use replayer::Overview;
 use replayer::SiteBook;
+use replayer::Symbols;
 use replayer::What;
 use replayer::describe;
 use run_model::Kind;
@@ -50,12 +51,17 @@ pub fn dump(arguments: &DumpArguments) -> Ended {
         }
         return counts.show(arguments.json).map(|()| ended(&damages));
     }
+    let symbols = if arguments.inputs {
+        Symbols::load(&run)
+    } else {
+        Symbols::default()
+    };
     print(|out| {
         for thread in threads {
             if arguments.inputs {
                 let (inputs, damage) = replayer::load_inputs(&run, thread);
                 damages.extend(damage);
-                write_inputs(out, thread, &inputs, arguments)?;
+                write_inputs(out, thread, &inputs, &symbols, arguments)?;
                 continue;
             }
             let (log, damage) = replayer::load_prefix(&run, thread);
@@ -143,7 +149,17 @@ fn write_thread(out: &mut dyn Write, log: &Log, events: u64, shown: &[Record], s
     Ok(())
 }
 
-fn write_inputs(out: &mut dyn Write, thread: u32, inputs: &[Input], arguments: &DumpArguments) -> io::Result<()> {
+fn write_inputs(
+    out: &mut dyn Write,
+    thread: u32,
+    inputs: &[Input],
+    symbols: &Symbols,
+    arguments: &DumpArguments,
+) -> io::Result<()> {
+    let place = |input: &Input| match input.label {
+        0 => None,
+        label => Some(symbols.function(label).unwrap_or_else(|| format!("{label:#x}"))),
+    };
     let shown = selected(inputs, arguments, |input| input.event);
     if arguments.json {
         return shown.iter().try_for_each(|input| {
@@ -154,7 +170,7 @@ fn write_inputs(out: &mut dyn Write, thread: u32, inputs: &[Input], arguments: &
             };
             let (event, result, bytes, time) = (input.event, input.result, input.bytes, input.time);
             let line = json!({ "thread": thread, "event": event, "call": call, "signal": signal, "result": result,
-                               "bytes": bytes, "time": time });
+                               "bytes": bytes, "time": time, "place": place(input) });
             writeln!(out, "{line}")
         });
     }
@@ -166,9 +182,12 @@ fn write_inputs(out: &mut dyn Write, thread: u32, inputs: &[Input], arguments: &
             What::Sync(op) => write!(out, "{} = {}", describe::sync(op), input.result)?,
             What::Signal(signal) => write!(out, "signal {signal}")?,
         }
-        match input.bytes {
-            0 => writeln!(out)?,
-            bytes => writeln!(out, ", {bytes} bytes")?,
+        if input.bytes != 0 {
+            write!(out, ", {} bytes", input.bytes)?;
+        }
+        match place(input) {
+            Some(place) => writeln!(out, " at {place}")?,
+            None => writeln!(out)?,
         }
     }
     if shown.len() < inputs.len() {

@@ -17,6 +17,9 @@ use log_format::inputs::Entry;
 use log_format::inputs::FIRST_SIGNAL;
 use log_format::inputs::Lengths;
 use log_format::inputs::SYNC;
+use log_format::inputs::labels;
+use log_format::inputs::labels::LABEL;
+use log_format::inputs::labels::Labels;
 use run_model::Kind;
 use run_model::Logs;
 use run_model::Method;
@@ -370,6 +373,8 @@ pub struct Input {
     pub bytes: u64,
     /// The processor's time-stamp counter; 0: not taken.
     pub time: u64,
+    /// Where the program went on behind it, the nearest address of its own code; 0: not known.
+    pub label: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -411,14 +416,22 @@ pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error
         Err(damage) => return (inputs, damaged(&file, damage)),
     };
     let mut reader = log_format::inputs::Reader::new(&stream);
+    let (mut labels, mut written) = (Labels::new(), None);
     loop {
         match reader.next_call() {
+            Ok(Some(call)) if call.entry.number == LABEL => {
+                written = Some(labels::join(call.entry.check, call.entry.result));
+            }
             Ok(Some(call)) => inputs.push(Input {
                 event: call.entry.event,
                 what: What::of(&call.entry),
                 result: call.entry.result,
                 bytes: call.ranges().map(|(_, bytes)| bytes.len() as u64).sum(),
                 time: call.entry.time,
+                label: match Labels::has_one(call.entry.number, call.entry.time) {
+                    true => labels.next(call.entry.number, written.take()),
+                    false => 0,
+                },
             }),
             Ok(None) => return (inputs, None),
             Err(damage) => return (inputs, damaged(&file, damage)),

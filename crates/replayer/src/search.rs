@@ -233,9 +233,14 @@ fn event_log(loaded: &LoadedRun, order: &Turns) -> Result<EventLog> {
     })
 }
 
+/// A call from this place in the program.
+fn made_at(number: u64, place: u64) -> Label {
+    Label(FIRST_CALL + number + (place << 16))
+}
+
 fn label_of(input: &Input) -> Label {
     match input.what {
-        What::Call(number) => Label(FIRST_CALL + u64::from(number)),
+        What::Call(number) => made_at(u64::from(number), input.label),
         What::Sync(op) => Label(FIRST_CALL + u64::from(log_format::inputs::FIRST_SYNC) + op as u64),
         What::Signal(number) => Label(FIRST_SIGNAL + u64::from(number)),
     }
@@ -352,7 +357,7 @@ impl Executor {
 /// What the program did instead of what the log has next.
 fn found(attempt: &turns::Attempt) -> Label {
     match attempt.report() {
-        Some(report) if report.kind == divergence::CALL => Label(FIRST_CALL + report.object),
+        Some(report) if report.kind == divergence::CALL => made_at(report.object, report.value),
         Some(report) => Label(2 + u64::from(report.kind)),
         None => END,
     }

@@ -1,4 +1,4 @@
-//! Names of global variables: from the symbol tables of what was mapped when the recording began.
+//! Names of global variables and functions: from the symbol tables of what was mapped when the recording began.
 use crate::sites::demangled;
 use object::Object;
 use object::ObjectSegment;
@@ -8,10 +8,11 @@ use run_store::RunDirectory;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Variables by address; empty for what was stripped.
+/// By address; empty for what was stripped.
 #[derive(Debug, Default)]
 pub struct Symbols {
     variables: BTreeMap<u64, (u64, String)>,
+    functions: BTreeMap<u64, (u64, String)>,
 }
 
 impl Symbols {
@@ -39,13 +40,17 @@ impl Symbols {
         // Where the file's lowest address came to lie.
         let lowest = file.segments().map(|segment| segment.address()).min()?;
         let slide = base.wrapping_sub(lowest & !0xfff);
-        let variables = file
-            .symbols()
-            .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0);
-        for symbol in variables {
-            if let Ok(name) = symbol.name() {
-                let entry = (symbol.size(), demangled(name));
-                self.variables.insert(symbol.address().wrapping_add(slide), entry);
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let names = match symbol.kind() {
+                SymbolKind::Data => &mut self.variables,
+                SymbolKind::Text => &mut self.functions,
+                _ => continue,
+            };
+            if let Ok(name) = symbol.name()
+                && symbol.size() > 0
+                && symbol.is_definition()
+            {
+                names.insert(symbol.address().wrapping_add(slide), (symbol.size(), demangled(name)));
             }
         }
         Some(())
@@ -53,16 +58,25 @@ impl Symbols {
 
     /// `counter`, or `accounts+24` for a part of something larger.
     pub fn name(&self, address: u64) -> Option<String> {
-        let (start, (bytes, name)) = self.variables.range(..=address).next_back()?;
-        let offset = address - start;
-        if offset >= *bytes {
-            return None;
-        }
-        Some(match offset {
-            0 => name.clone(),
-            _ => format!("{name}+{offset}"),
-        })
+        name_in(&self.variables, address)
     }
+
+    /// `main+24`
+    pub fn function(&self, address: u64) -> Option<String> {
+        name_in(&self.functions, address)
+    }
+}
+
+fn name_in(names: &BTreeMap<u64, (u64, String)>, address: u64) -> Option<String> {
+    let (start, (bytes, name)) = names.range(..=address).next_back()?;
+    let offset = address - start;
+    if offset >= *bytes {
+        return None;
+    }
+    Some(match offset {
+        0 => name.clone(),
+        _ => format!("{name}+{offset}"),
+    })
 }
 
 /// Start and path of a line of `/proc/self/maps` that maps a file.

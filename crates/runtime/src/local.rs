@@ -7,6 +7,8 @@ use crate::access::loops::LoopCells;
 use crate::access::moves::Ahead;
 use crate::access::moves::MoveTime;
 use crate::access::vectors::Held;
+use crate::calls;
+use crate::calls::CallLabels;
 use crate::calls::InputReader;
 use crate::calls::InputWriter;
 use crate::calls::Pending;
@@ -98,6 +100,11 @@ pub struct Local {
     pub ends_unseen: bool,
     /// Inside libc's pthread_create: the new thread may wait for it without having a turn.
     pub is_creating: bool,
+    /// Scope `inputs`: the end of its stack, as far as that is known.
+    pub stack_top: usize,
+    /// The same, in a system call: the stack that the call was made on; 0: it was made otherwise.
+    pub call_stack: usize,
+    pub labels: CallLabels,
     /// Scope `inputs`, recording: what makes a request for the thread's end come again.
     pub request_timer: Option<libc::c_int>,
     /// Calls that were made and not logged: where between two events a signal came, at scope `inputs`.
@@ -215,6 +222,9 @@ impl Local {
                 blocked: 0,
                 ends_unseen: false,
                 is_creating: false,
+                stack_top: 0,
+                call_stack: 0,
+                labels: CallLabels::new(),
                 request_timer: None,
                 created: Point::default(),
                 once: None,
@@ -243,6 +253,7 @@ impl Local {
     /// Makes `local` the calling thread's.
     pub fn install(local: &'static mut Local) {
         local.prepare_slot();
+        local.stack_top = calls::stack_top();
         let slot = local.slot;
         // Release: whoever sees the thread running sees its slot ready.
         slot.state.store(thread_state::RUNNING, Release);

@@ -114,6 +114,10 @@ fn cannot_be_explained(sandbox: &Sandbox, program: &Path) -> Checked {
         let line = if command == ["ls"] { line } else { line.arg("run") };
         sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
     }
+    let ended = sandbox.run(&sandbox.refrain(["dump", "--inputs", "run"]).within(LIMIT))?;
+    require(ended.stdout_text().contains(" at "), || {
+        ended.told("expected where the program made its calls")
+    })?;
     sandbox.run(&sandbox.refrain(["rm", "run"]))?.expect_status(0)?;
     Ok(())
 }

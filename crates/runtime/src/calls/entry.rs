@@ -242,9 +242,29 @@ const _: () = assert!(size_of::<Registers>() == 64);
 const _: () = assert!(offset_of!(Local, inside_event) == offset_of!(Local, calls_pass) + 1);
 const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_pass) + 2);
 
+/// Where the stack is that a call of libc's was made on: above the registers, rbp, the way back to the trampoline, and what the
+/// trampoline leaves free.
+const STACK_AT: usize = 320 + 16 + 128;
+
+impl Registers {
+    pub fn stack(&self) -> usize {
+        self as *const Registers as usize + STACK_AT
+    }
+}
+
 extern "C-unwind" fn handle(registers: &Registers) -> isize {
+    let note = |stack: usize| {
+        if control::inputs_only()
+            && let Some(local) = Local::current()
+        {
+            local.call_stack = stack;
+        }
+    };
+    note(registers.stack());
     // SAFETY: the program's own call, with its arguments.
-    unsafe { calls::system_call(registers.number, &registers.arguments) }
+    let result = unsafe { calls::system_call(registers.number, &registers.arguments) };
+    note(0);
+    result
 }
 
 extern "C-unwind" fn handle_from_elsewhere(registers: &Registers) -> isize {

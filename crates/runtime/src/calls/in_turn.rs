@@ -313,12 +313,13 @@ impl Local {
     }
 
     /// Replay: the recording has no more calls of this thread, and here is one. It may have been in it when the process ended.
-    pub fn diverge_at_end(&self, number: c_long) {
+    pub fn diverge_at_end(&mut self, number: c_long) {
         if self.is_the_end() {
             self.diverge(divergence::SURVIVED, doing(number), 0, 0, 0);
         }
         if !self.is_at_end() {
-            self.diverge(divergence::CALL, doing(number), u32::MAX, self.event(), 0);
+            let label = self.label();
+            self.diverge(divergence::CALL, doing(number), u32::MAX, self.event(), label);
         }
     }
 }

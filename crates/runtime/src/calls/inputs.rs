@@ -18,6 +18,7 @@ use log_format::inputs::Lengths;
 use log_format::inputs::RangeHash;
 use log_format::inputs::Reader;
 use log_format::inputs::Short;
+use log_format::inputs::labels::LABEL;
 use run_model::ThreadIndex;
 use runtime_abi::RUNTIME_REGION;
 
@@ -220,9 +221,14 @@ impl InputReader {
 
     /// The next call, or nothing when the recording has no more.
     pub fn next(&mut self) -> Option<Call<'static>> {
-        let following = match self.reader.as_mut()?.next_call() {
-            Ok(call) => call,
-            Err(_) => ending::die(b"the recorded inputs of a thread are damaged", 0),
+        let reader = self.reader.as_mut()?;
+        let following = loop {
+            match reader.next_call() {
+                // For the tool.
+                Ok(Some(call)) if call.entry.number == LABEL => {}
+                Ok(call) => break call,
+                Err(_) => ending::die(b"the recorded inputs of a thread are damaged", 0),
+            }
         };
         core::mem::replace(&mut self.head, following)
     }

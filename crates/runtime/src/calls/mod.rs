@@ -5,6 +5,7 @@ mod entry;
 mod in_turn;
 mod inputs;
 mod instructions;
+mod labels;
 mod objects;
 mod patch;
 mod places;
@@ -23,6 +24,8 @@ pub use inputs::InputReader;
 pub use inputs::InputWriter;
 pub use inputs::unmap as unmap_inputs;
 pub use instructions::__refrain_instruction as note_instruction;
+pub use labels::CallLabels;
+pub use labels::stack_top;
 pub use objects::is_installed;
 pub use signals::Pending;
 pub use signals::SignalStack;
@@ -456,6 +459,12 @@ impl Local {
 
     #[inline]
     pub fn log_entry(&mut self, entry: Entry, ranges: &[Range]) {
+        self.note_label(entry.number, entry.time, self.call_stack);
+        self.append_entry(entry, ranges);
+    }
+
+    #[inline]
+    fn append_entry(&mut self, entry: Entry, ranges: &[Range]) {
         // SAFETY: the kernel has just written these ranges.
         if !unsafe { self.inputs.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);
@@ -486,7 +495,8 @@ impl Local {
         let (entry, event) = (call.entry, self.event());
         if entry.number != number as u32 || entry.event != event {
             in_turn::note_difference(&entry);
-            self.diverge(divergence::CALL, doing(number), entry.number, entry.event, 0);
+            let label = self.label();
+            self.diverge(divergence::CALL, doing(number), entry.number, entry.event, label);
         }
         call
     }

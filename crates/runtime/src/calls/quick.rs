@@ -110,6 +110,7 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
         },
         range: (bytes != 0).then_some((arguments[1] as u64, bytes)),
     };
+    local.note_label(call.number, call.time, registers.stack());
     // SAFETY: the kernel has just written the range.
     if !unsafe { local.inputs.append_short(&call) } {
         local.record_at_length(&call);
@@ -144,6 +145,8 @@ impl Local {
         } else {
             core::slice::from_ref(&range)
         };
-        self.log_call(call.number as c_long, call.result as isize, call.check, ranges);
+        let mut entry = self.input_entry(call.number as c_long, call.result as isize, call.check);
+        entry.time = call.time;
+        self.append_entry(entry, ranges);
     }
 }

@@ -47,10 +47,13 @@ static LOADERS: Range = Range::new();
 /// Code of the program and its libraries, without libc's and the loader's.
 static OTHERS: [Range; OBJECTS_MAX] = [const { Range::new() }; OBJECTS_MAX];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// From the lowest of them to the highest.
+static ALL: Range = Range::new();
 
 /// Once for each process, when the loader is done.
 pub fn find_objects() {
     COUNT.store(0, Relaxed);
+    ALL.set(u64::MAX, 0);
     // SAFETY: `visit` has the signature the loader expects.
     unsafe { libc::dl_iterate_phdr(Some(visit), core::ptr::null_mut()) };
 }
@@ -80,6 +83,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, _: *mut c_vo
             let count = COUNT.load(Relaxed);
             if let Some(range) = OTHERS.get(count) {
                 range.set(start, end);
+                ALL.set(ALL.start.load(Relaxed).min(start), ALL.end.load(Relaxed).max(end));
                 COUNT.store(count + 1, Relaxed);
             }
         }
@@ -97,6 +101,11 @@ pub fn is_the_loaders(address: u64) -> bool {
 }
 
 fn is_the_programs(address: u64) -> bool {
+    ALL.contains(address) && is_in_some(address)
+}
+
+#[inline(never)]
+fn is_in_some(address: u64) -> bool {
     OTHERS[..COUNT.load(Relaxed)]
         .iter()
         .any(|range| range.contains(address))
@@ -118,10 +127,14 @@ pub fn of_caller() -> u64 {
     let words = ((end - stack) / size_of::<u64>()).min(WORDS_MAX);
     // SAFETY: the used part of this thread's stack, or of the main thread's with what the kernel put above it.
     let words = unsafe { core::slice::from_raw_parts(stack as *const u64, words) };
-    let found = words
-        .iter()
-        .find(|word| is_the_programs(**word) && follows_call(**word));
+    let found = words.iter().find(|word| is_return_address(**word));
     found.copied().unwrap_or(0)
+}
+
+/// Is it one of the program's, or of its libraries', which were there from the beginning and stay?
+#[inline]
+pub fn is_return_address(word: u64) -> bool {
+    is_the_programs(word) && follows_call(word)
 }
 
 /// Is the instruction before `address`, which is in code, a call?

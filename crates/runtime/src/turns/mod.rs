@@ -37,6 +37,7 @@ pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
 pub use futex::is_timed;
+pub use labels::is_return_address;
 pub use order::is_on;
 pub use order::open;
 
@@ -100,8 +101,10 @@ pub fn begin(main: u32) {
 
 /// Once for each process, when the loader is done: threads that wait for others without any call are noticed.
 pub fn watch_time() {
-    if is_on() {
+    if control::inputs_only() {
         labels::find_objects();
+    }
+    if is_on() {
         budget::begin();
     }
 }
