@@ -385,6 +385,7 @@ fn switch_point(point: &turns_file::SwitchPoint) -> SwitchPoint {
             _ => PointKind::Synchronisation,
         },
         object: point.object,
+        is_after: matches!(point.what, what::RELEASE | what::SPAWN),
         next: point.reached as usize,
         to: ThreadIndex(point.next),
         runnable: runnable.collect(),
