@@ -12,6 +12,7 @@ mod measure;
 pub mod methods;
 mod plot;
 pub mod rust;
+pub mod search;
 pub mod solve;
 mod table;
 

@@ -33,6 +33,10 @@ usage: cargo xtask <command>
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)
         --no-write        print the table, leave docs/benchmarks.md alone
+  bench search [OPTION] what the search for moves costs, in several ways
+        --guests A,B      only these (then docs/benchmarks.md is left alone)
+        --repetitions N   searches of each recording (3)
+        --no-write        print the table, leave docs/benchmarks.md alone
   bench rust [OPTION]   what recording Rust programs costs, against native code and ThreadSanitizer
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   of every program (15)
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         ["fuzz", cases] => fuzz(cases),
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
+        ["bench", "search", options @ ..] => bench::search::search(options),
         ["bench", "rust", options @ ..] => bench::rust::rust(options),
         ["bench", "solve", options @ ..] => bench::solve::solve(options),
         ["bench", "methods", options @ ..] => bench::methods::methods(options),

@@ -48,19 +48,16 @@ pub fn search(run: RunDirectory, name: &str, options: &SearchOptions) -> Result<
     })
 }
 
+/// Short enough for most terminals.
 fn line(progress: &SearchProgress) -> String {
     let search = &progress.search;
     let attempts = search.statistics.attempts;
     let now = attempts - progress.attempts_before;
-    let window = match search.window {
-        0 => "the window of the failure".to_owned(),
-        before => format!("window {before} before that of the failure"),
-    };
     format!(
-        "searching: {} of {} events met with {} moves; in {window}, {} more at a time; {attempts} attempts, {:.0} a second",
+        "met {} of {} events; window {}, {} moves at a time; {attempts} attempts, {:.0}/s",
         search.met,
         search.events,
-        search.moves,
+        search.window + 1,
         search.bound,
         now as f64 / progress.elapsed.as_secs_f64()
     )
@@ -118,6 +115,7 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
             "met": searched.met,
             "moves": found.map(|moves| replayer::describe_moves(moves)),
             "attempts": statistics.attempts,
+            "attempts_before": searched.attempts_before,
             "statistics": {
                 "opening": statistics.opening,
                 "point_traces": statistics.point_traces,
@@ -144,10 +142,14 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
             if searched.kept {
                 writeln!(out, "kept     the moves were there already")?;
             } else {
+                let before = match searched.attempts_before {
+                    0 => String::new(),
+                    before => format!(", and {before} before"),
+                };
                 writeln!(
                     out,
-                    "tried    {} replays in {} ms",
-                    statistics.attempts,
+                    "tried    {} replays in {} ms{before}",
+                    statistics.attempts - searched.attempts_before,
                     searched.elapsed.as_millis()
                 )?;
             }

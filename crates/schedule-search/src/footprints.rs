@@ -15,11 +15,14 @@ pub(crate) enum Touched {
     Address(u64),
 }
 
+/// Longer traces are not looked at for stretches: each point has its own.
+const STRETCHES_MAX: usize = 1 << 11;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Footprints {
     /// Of blocks that were traced to their end.
     pub blocks: BTreeMap<Spot, Footprint>,
-    /// Of threads that were followed beyond a failure: from that block to their next logged event.
+    /// Of threads from that block to their next logged event, to which they came or were followed beyond a failure.
     pub stretches: BTreeMap<Spot, Footprint>,
     /// Where threads stand that pass no switch point in the window.
     pub starts: BTreeMap<ThreadIndex, Spot>,
@@ -53,11 +56,11 @@ impl Footprints {
         let mut ended: BTreeMap<Spot, Footprint> = BTreeMap::new();
         for point in &attempt.points {
             if let Some(before) = open.insert(point.spot.thread, point) {
-                let objects = [before, point]
+                let objects = [(before, false), (point, true)]
                     .into_iter()
-                    .filter(|point| point.kind == PointKind::Synchronisation);
-                let touched = objects.map(|point| (Touched::Object(point.object), true)).collect();
-                ended.insert(block_after(before), touched);
+                    .filter(|(point, is_end)| point.kind == PointKind::Synchronisation && point.is_after == *is_end);
+                let touched = objects.map(|(point, _)| (Touched::Object(point.object), true));
+                ended.insert(block_after(before), touched.collect());
             }
         }
         let mut followed: BTreeMap<ThreadIndex, (Spot, Footprint)> = BTreeMap::new();
@@ -79,8 +82,46 @@ impl Footprints {
                 *block.entry(Touched::Address(access.id.address)).or_default() |= access.is_write;
             }
         }
+        if attempt.points.len() <= STRETCHES_MAX {
+            self.learn_stretches(&attempt.points, &ended, &followed);
+        }
         self.blocks.extend(ended);
         self.stretches.extend(followed.into_values());
+    }
+
+    /// What threads did from each of their points to their next event, as far as they came there or were followed.
+    fn learn_stretches(
+        &mut self,
+        points: &[SwitchPoint],
+        blocks: &BTreeMap<Spot, Footprint>,
+        followed: &BTreeMap<ThreadIndex, (Spot, Footprint)>,
+    ) {
+        let mut after: BTreeMap<ThreadIndex, (&SwitchPoint, Option<Footprint>)> = BTreeMap::new();
+        for point in points.iter().rev() {
+            let (thread, start) = (point.spot.thread, block_after(point));
+            let stretch = match after.remove(&thread) {
+                None => {
+                    let beyond = followed.get(&thread).filter(|(from, _)| *from == start);
+                    beyond.map(|(_, footprint)| footprint.clone())
+                }
+                Some((next, rest)) => {
+                    let rest = match next.kind {
+                        PointKind::Call => Some(Footprint::new()),
+                        PointKind::Synchronisation => rest,
+                    };
+                    rest.zip(blocks.get(&start)).map(|(mut stretch, block)| {
+                        for (what, writes) in block {
+                            *stretch.entry(*what).or_default() |= writes;
+                        }
+                        stretch
+                    })
+                }
+            };
+            if let Some(stretch) = &stretch {
+                self.stretches.insert(start, stretch.clone());
+            }
+            after.insert(thread, (point, stretch));
+        }
     }
 
     /// Whether it comes to the same if `to` goes on at the point `index` or at the one after it: nothing that the thread

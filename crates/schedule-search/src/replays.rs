@@ -64,6 +64,8 @@ pub struct SwitchPoint {
     pub kind: PointKind,
     /// What is synchronised on; 0 if that is not known or it is several things, and for a call.
     pub object: u64,
+    /// The synchronisation is over, as after a release; otherwise it is what the thread does next.
+    pub is_after: bool,
     /// Position of the next event of the log, at that moment.
     pub next: usize,
     /// Who went on.

@@ -157,7 +157,10 @@ impl Search {
 
     pub fn progress(&self) -> Progress<'_> {
         let (window, bound) = match &self.phase {
-            Phase::Failed(failure) => (failure.cursor.window, self.tuning.bound(failure.cursor.round)),
+            Phase::Failed(failure) => (
+                failure.cursor.window.min(failure.trees.len()),
+                self.tuning.bound(failure.cursor.round),
+            ),
             _ => (0, 0),
         };
         Progress {

@@ -17,6 +17,10 @@ use crate::hash::Hash;
 use crate::races::contended;
 use crate::races::races;
 use run_model::ThreadIndex;
+use std::collections::BTreeMap;
+
+/// Points of one thread that are tried before those of others have had their turn.
+const AT_A_TIME: usize = 8;
 
 /// What is varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,7 +165,8 @@ impl Node {
     /// Preemptions at the points of a kind, backward (algorithm 1), those of threads with earlier events first.
     pub fn preemptions(&self, kind: PointKind, is_root: bool, choosing: &Choosing) -> Choices {
         let mut choices = Choices::default();
-        for (index, point) in self.points.iter().enumerate().skip(self.floor.points).rev() {
+        for index in self.backward(kind) {
+            let point = &self.points[index];
             let is_new = !is_root || choosing.inner.is_none_or(|inner| !inner.contains(point.spot));
             if point.kind != kind || !is_new || !choosing.window.contains(point.spot) {
                 continue;
@@ -194,6 +199,23 @@ impl Node {
             }
         }
         choices
+    }
+
+    /// The points from the floor on, backward; but of each thread only a few at a time. Threads that went on for long after the
+    /// one that matters had come to a wrong place would otherwise come first with all they did.
+    fn backward(&self, kind: PointKind) -> Vec<usize> {
+        let mut passed: BTreeMap<ThreadIndex, usize> = BTreeMap::new();
+        let mut order: Vec<(usize, usize)> = Vec::new();
+        for (index, point) in self.points.iter().enumerate().skip(self.floor.points).rev() {
+            if point.kind == kind {
+                let rank = passed.entry(point.spot.thread).or_default();
+                order.push((*rank / AT_A_TIME, index));
+                *rank += 1;
+            }
+        }
+        // Stable: those of the same rank stay backward.
+        order.sort_by_key(|(rank, _)| *rank);
+        order.into_iter().map(|(_, index)| index).collect()
     }
 
     /// Whether `to` may synchronise more than once from the point `index` to its next event. If it does not come there in

@@ -173,8 +173,12 @@ fn any_clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 
 /// As the system call demands of its arguments.
 pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let Some(argument) = preload::variables_of(number) else {
-        // SAFETY: the caller's promise.
-        return turns::quietly(|| unsafe { any_call(number, arguments) });
+        return turns::quietly(|| {
+            // SAFETY: the caller's promise.
+            let result = unsafe { any_call(number, arguments) };
+            turns::after_call(number);
+            result
+        });
     };
     let mut changed = *arguments;
     // SAFETY: the caller's promise.

@@ -19,6 +19,7 @@ use crate::turns::seats;
 use crate::turns::seats::State;
 use crate::turns::seats::seat;
 use core::ffi::c_int;
+use core::ffi::c_long;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU8;
@@ -66,6 +67,8 @@ static REGIONS: [Region; REGIONS_MAX] = [const {
 static REGION_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
+/// Are accesses written down, or only those of reversals of interest?
+static IS_TRACED: AtomicBool = AtomicBool::new(false);
 /// Protected now?
 static IS_SHUT: AtomicBool = AtomicBool::new(false);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -149,7 +152,7 @@ pub fn look(thread: u32) {
 }
 
 fn begin(me: u32, is_traced: bool) {
-    REGION_COUNT.store(0, Relaxed);
+    IS_TRACED.store(is_traced, Relaxed);
     find_regions(is_traced);
     for (which, signal) in [libc::SIGSEGV, libc::SIGTRAP].into_iter().enumerate() {
         let handler = if which == 0 { on_fault } else { on_trap };
@@ -163,6 +166,7 @@ fn begin(me: u32, is_traced: bool) {
 
 /// The writable mappings of the program; of those, only the pages of reversals if that is enough.
 fn find_regions(is_traced: bool) {
+    REGION_COUNT.store(0, Relaxed);
     let Ok(file) = sys::open(b"/proc/self/maps\0", libc::O_RDONLY) else {
         return;
     };
@@ -372,6 +376,18 @@ pub fn pass_to(next: u32) {
         return;
     }
     if seat(next).is_quiet() { lift() } else { shut() }
+}
+
+/// A call of the thread that has the turn may have changed mappings: what is a stack now, or somebody else's, is left alone.
+pub fn after_call(number: c_long) {
+    let changes_mappings = matches!(
+        number,
+        libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mremap | libc::SYS_mprotect | libc::SYS_brk
+    );
+    // All is open meanwhile: what is protected is no mapping of the program's for whoever looks for some.
+    if changes_mappings && IS_ON.load(Relaxed) && !IS_SHUT.load(Relaxed) {
+        find_regions(IS_TRACED.load(Relaxed));
+    }
 }
 
 /// Not one of ours: as it would be without us.

@@ -336,9 +336,10 @@ impl Seat {
             }
         };
         let find = |name: u32| {
+            // 0 is the name of threads that have not yet begun, and of nobody when they have: it depends on the time.
             (0..count())
                 .find(is_named(name))
-                .filter(|thread| seat(*thread).address() != address)
+                .filter(|thread| name != 0 && seat(*thread).address() != address)
         };
         find(self.expected.load(Relaxed)).or_else(|| find(holder))
     }

@@ -85,7 +85,7 @@ fields! {
     AccessId { block, address, nth }
     Plan { moves }
     Window { from }
-    SwitchPoint { spot, label, kind, object, next, to, runnable }
+    SwitchPoint { spot, label, kind, object, is_after, next, to, runnable }
     Access { id, label, is_write, passed, next, is_beyond }
     Tuning {
         layers, bound_first, bound_max, windows_first, windows_max, scope, caching, reduction, minimising, advancing,

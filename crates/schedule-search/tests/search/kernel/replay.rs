@@ -276,6 +276,7 @@ impl<'a> Replay<'a> {
                 label: self.label(thread),
                 kind,
                 object,
+                is_after: !self.runners[thread].has_passed,
                 next: self.next,
                 to: ThreadIndex(to as u32),
                 runnable: all.map(|other| ThreadIndex(other as u32)).collect(),
