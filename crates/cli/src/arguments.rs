@@ -311,6 +311,9 @@ pub struct SolveArguments {
     /// Scope inputs, several threads: stop searching after S seconds; what is known by then is kept, and the next search goes on from there
     #[arg(long, value_name = "S")]
     pub max_time: Option<u64>,
+    /// Scope inputs, several threads: each attempt is a replay from the beginning, not from a copy of a process that stands further on
+    #[arg(long, hide = true)]
+    pub no_checkpoints: bool,
     /// Write to FILE the formula for an SMT solver (SMT-LIB 2) instead of solving; for runs of stride and oreo
     #[arg(long, value_name = "FILE")]
     pub emit_smt2: Option<PathBuf>,

@@ -59,6 +59,7 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
                 again: false,
                 workers: search::workers(),
                 tuning: Tuning::default(),
+                checkpoints: true,
                 time_max: Some(SEARCH_TIME_MAX),
             },
         )?;

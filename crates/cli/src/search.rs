@@ -67,6 +67,7 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
         again: arguments.again,
         workers: workers(),
         tuning: Tuning::default(),
+        checkpoints: !arguments.no_checkpoints,
         time_max: arguments.max_time.map(Duration::from_secs),
     };
     let run_name = run.name();
@@ -85,6 +86,12 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
             "met": searched.met,
             "moves": found.map(|moves| replayer::describe_moves(moves)),
             "attempts": statistics.attempts,
+            "checkpoints": {
+                "made": searched.checkpoints.made,
+                "used": searched.checkpoints.used,
+                "failed": searched.checkpoints.failed,
+                "refuted": searched.checkpoints.refuted,
+            },
             "elapsed_ms": searched.elapsed.as_millis() as u64,
         }))?;
     } else {

@@ -202,6 +202,9 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     if is_shared_mapping(number, arguments) {
         control::share_memory();
     }
+    if turns::hides_from_copies(number, arguments) {
+        return 0;
+    }
     if control::mode() == Mode::Record && rights::gives_up(number) {
         rights::before_giving_up(number, arguments);
     }
@@ -727,6 +730,9 @@ fn show(number: c_long, arguments: &[usize; 6], written: isize) {
     let Some(descriptor) = descriptors::shown(arguments[0]) else {
         return;
     };
+    if matches!(number, libc::SYS_write | libc::SYS_writev) {
+        turns::note_shown(descriptor, written as usize);
+    }
     match number {
         // SAFETY: the program gave these bytes to the kernel to be read.
         libc::SYS_write => sys::write_all(descriptor, unsafe {

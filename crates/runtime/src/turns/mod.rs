@@ -23,6 +23,7 @@
 //!   kernel writes then (`settle`).
 mod accesses;
 mod budget;
+mod checkpoint;
 mod futex;
 mod labels;
 mod order;
@@ -31,6 +32,8 @@ mod seats;
 
 pub use accesses::quietly;
 pub use budget::is_timer_signal;
+pub use checkpoint::hides_from_copies;
+pub use checkpoint::note_shown;
 pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
@@ -72,6 +75,8 @@ const STAY: u32 = 0;
 const GO: u32 = 1;
 /// Wait until the thread that left is gone, and decide then who goes on.
 const DECIDE: u32 = 2;
+/// Write down how you stand, and wait again (`checkpoint.rs`).
+const SAVE: u32 = 3;
 
 /// Threads that wait for each other, one after the other: not more are looked at.
 const CHAIN_MAX: u32 = 16;
@@ -88,7 +93,7 @@ pub fn begin(main: u32) {
         of.store(0, Relaxed);
     }
     seat(main).begin(main);
-    seat(main).note_own_memory();
+    seat(main).note_own_memory(main);
     HOLDER.store(main, Relaxed);
 }
 
@@ -110,7 +115,7 @@ pub fn created(thread: u32) {
 /// The first that a created thread does.
 pub fn arrive(thread: u32) {
     if is_on() {
-        seat(thread).note_own_memory();
+        seat(thread).note_own_memory(thread);
         wait(thread);
         accesses::look(thread);
     }
@@ -181,6 +186,7 @@ pub fn event_happened() {
     let holder = HOLDER.load(Relaxed);
     seat(holder).count_call();
     order::advance();
+    checkpoint::look(holder);
     accesses::look(holder);
 }
 
@@ -246,6 +252,7 @@ fn wait(me: u32) {
     loop {
         match word.swap(STAY, Acquire) {
             GO => break,
+            SAVE => checkpoint::save_here(me),
             DECIDE => {
                 settle();
                 match choose() {
