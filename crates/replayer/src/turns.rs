@@ -36,7 +36,9 @@ use runtime_abi::turns_file::POINTS_FILE_NAME;
 use runtime_abi::turns_file::SwitchPoint;
 use runtime_abi::turns_file::flag;
 use std::fs;
+use std::fs::File;
 use std::io;
+use std::io::Read;
 use std::path::Path;
 
 /// Are the threads of this process replayed one at a time?
@@ -224,14 +226,14 @@ impl Attempts {
         }
         let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch, start)?;
         if window.is_some() {
-            let bytes = fs::read(self.plan.directory.join(POINTS_FILE_NAME)).unwrap_or_default();
+            let written = attempt.turns.points_written.saturating_mul(size_of::<SwitchPoint>() as u64);
+            let bytes = beginning_of(&self.plan.directory.join(POINTS_FILE_NAME), written);
             attempt.points = log_format::turns::decode_points(&bytes);
-            attempt.points.truncate(attempt.turns.points_written as usize);
         }
         if with_accesses {
-            let bytes = fs::read(self.plan.directory.join(ACCESSES_FILE_NAME)).unwrap_or_default();
+            let written = attempt.turns.accesses_written.saturating_mul(size_of::<AccessEntry>() as u64);
+            let bytes = beginning_of(&self.plan.directory.join(ACCESSES_FILE_NAME), written);
             attempt.accesses = log_format::turns::decode_accesses(&bytes);
-            attempt.accesses.truncate(attempt.turns.accesses_written as usize);
         }
         Ok(attempt)
     }
@@ -240,6 +242,16 @@ impl Attempts {
     pub fn explain(&self, attempt: &Attempt) -> Option<Divergence> {
         replay::judge(&self.loaded, &self.plan, &attempt.observed, &self.run_name).divergence
     }
+}
+
+/// What a replay wrote into a file that it made as long as it might become: reading all of it takes longer than the replay.
+fn beginning_of(path: &Path, bytes: u64) -> Vec<u8> {
+    let mut beginning = Vec::new();
+    // A replay that did not come so far has made no file.
+    if let Ok(file) = File::open(path) {
+        let _ = file.take(bytes).read_to_end(&mut beginning);
+    }
+    beginning
 }
 
 /// One replay of a run, whose plan is in place. Why it failed is not asked: that takes longer than the replay.
