@@ -6,6 +6,7 @@ use crate::output::print;
 use crate::output::print_json;
 use crate::output::say;
 use crate::progress::ProgressLine;
+use replayer::Checkpoints;
 use replayer::Go;
 use replayer::SearchOptions;
 use replayer::SearchOutcome;
@@ -67,7 +68,11 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
         again: arguments.again,
         workers: workers(),
         tuning: Tuning::default(),
-        checkpoints: !arguments.no_checkpoints,
+        checkpoints: match (arguments.no_checkpoints, arguments.compare_checkpoints) {
+            (true, _) => Checkpoints::Off,
+            (false, true) => Checkpoints::Compared,
+            (false, false) => Checkpoints::On,
+        },
         time_max: arguments.max_time.map(Duration::from_secs),
     };
     let run_name = run.name();
@@ -91,6 +96,7 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
                 "used": searched.checkpoints.used,
                 "failed": searched.checkpoints.failed,
                 "refuted": searched.checkpoints.refuted,
+                "differed": searched.checkpoints.differed,
             },
             "elapsed_ms": searched.elapsed.as_millis() as u64,
         }))?;

@@ -10,18 +10,21 @@ use crate::sys;
 use crate::turns::Attempt;
 use crate::turns::Attempts;
 use crate::turns::Came;
+use run_model::Move;
 use runtime_abi::checkpoint::AT_ONCE_MAX;
 use runtime_abi::checkpoint::DIRECTORY_BYTES_MAX;
 use runtime_abi::checkpoint::FILE_NAME;
 use runtime_abi::checkpoint::FIRST_FD;
 use runtime_abi::checkpoint::Hello;
 use runtime_abi::checkpoint::MAGIC;
+use runtime_abi::turns_file::AccessEntry;
 use runtime_abi::turns_file::SwitchPoint;
 use schedule_search::Ask;
 use schedule_search::EventKind;
 use schedule_search::EventLog;
 use schedule_search::Trace;
 use schedule_search::Window;
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::mem::size_of;
@@ -38,6 +41,8 @@ use std::time::Duration;
 
 /// Checkpoints that there are at once, at most. Each holds the memory that it does not have in common with the others.
 const KEPT_MAX: usize = 4;
+/// Replays that are remembered.
+const KNOWN_MAX: usize = 64;
 /// How long a checkpoint may take to say that it is there, and to make a copy.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// An attempt that takes so long, and more than a quarter of one from the beginning, is worth checkpoints that are nearer.
@@ -213,6 +218,15 @@ impl Copied {
     }
 }
 
+/// Whether attempts go on from checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoints {
+    Off,
+    On,
+    /// And each that does is made again from the beginning, and compared with that.
+    Compared,
+}
+
 /// What checkpoints were good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointStatistics {
@@ -223,6 +237,8 @@ pub struct CheckpointStatistics {
     pub failed: u64,
     /// Attempts that came to their end there, and not from the beginning.
     pub refuted: u64,
+    /// If they are compared: attempts that went another way than from the beginning.
+    pub differed: u64,
 }
 
 struct Kept {
@@ -239,6 +255,7 @@ struct Kept {
 pub struct Keeper {
     log: EventLog,
     is_on: bool,
+    is_compared: bool,
     kept: Vec<Kept>,
     /// What all of `kept` have in common.
     admission: u64,
@@ -248,14 +265,19 @@ pub struct Keeper {
     better: Option<u64>,
     attempts: u64,
     from_beginning: Duration,
+    /// Replays from the beginning of which nothing was to be written down: the last ones.
+    known: VecDeque<(Vec<Move>, Attempt)>,
     statistics: CheckpointStatistics,
 }
 
 /// One attempt, to be made.
 struct Task<'a> {
     ask: &'a Ask,
+    /// There is nothing to do.
+    known: Option<Attempt>,
     from: Option<(Arc<Checkpoint>, Arc<Vec<SwitchPoint>>)>,
     wishes: Option<Wishes>,
+    is_compared: bool,
 }
 
 /// And made.
@@ -266,19 +288,22 @@ struct Done {
     from: Option<u64>,
     failed: bool,
     refuted: bool,
+    differed: bool,
 }
 
 impl Keeper {
-    pub fn new(log: EventLog, is_on: bool) -> Keeper {
+    pub fn new(log: EventLog, checkpoints: Checkpoints) -> Keeper {
         Keeper {
             log,
-            is_on,
+            is_on: checkpoints != Checkpoints::Off,
+            is_compared: checkpoints == Checkpoints::Compared,
             kept: Vec::new(),
             admission: 0,
             met: 0,
             better: None,
             attempts: 0,
             from_beginning: Duration::ZERO,
+            known: VecDeque::new(),
             statistics: CheckpointStatistics::default(),
         }
     }
@@ -300,7 +325,15 @@ impl Keeper {
             let from = self.choose(ask);
             // Of one that another thread starts, they would be children of that.
             let wishes = tasks.is_empty().then(|| self.wishes(ask, &workers[0])).flatten();
-            tasks.push(Task { ask, from, wishes });
+            let known = self.known.iter().find(|(moves, _)| *moves == ask.plan.moves);
+            let known = known.filter(|_| ask.trace == Trace::Nothing);
+            tasks.push(Task {
+                ask,
+                known: known.map(|(_, attempt)| attempt.clone()),
+                from,
+                wishes,
+                is_compared: self.is_compared,
+            });
         }
         let done: Vec<Done> = thread::scope(|scope| {
             let mut pairs = tasks.into_iter().zip(workers);
@@ -343,7 +376,11 @@ impl Keeper {
                 }
         };
         self.attempts += 1;
-        let best = self.kept.iter_mut().filter(is_usable).max_by_key(|kept| kept.checkpoint.event)?;
+        let best = self
+            .kept
+            .iter_mut()
+            .filter(is_usable)
+            .max_by_key(|kept| kept.checkpoint.event)?;
         best.used = self.attempts;
         Some((Arc::clone(&best.checkpoint), Arc::clone(&best.points)))
     }
@@ -369,6 +406,7 @@ impl Keeper {
         self.statistics.used += u64::from(done.from.is_some() && !done.failed);
         self.statistics.failed += u64::from(done.failed);
         self.statistics.refuted += u64::from(done.refuted);
+        self.statistics.differed += u64::from(done.differed);
         if done.failed || done.refuted {
             // Whatever is wrong with it is wrong with the others as well.
             self.is_on = false;
@@ -389,7 +427,26 @@ impl Keeper {
             self.better.get_or_insert(ask.checkpoint.event as u64);
         }
         self.keep(ask, &attempt, done.wishes);
+        if done.from.is_none() || attempt.came == Came::ToItsEnd {
+            self.know(&ask.plan.moves, &attempt);
+        }
         Ok(attempt)
+    }
+
+    /// The attempt was made from the beginning.
+    fn know(&mut self, moves: &[Move], attempt: &Attempt) {
+        if self.known.iter().any(|(known, _)| known == moves) {
+            return;
+        }
+        if self.known.len() == KNOWN_MAX {
+            self.known.pop_front();
+        }
+        let attempt = Attempt {
+            points: Vec::new(),
+            accesses: Vec::new(),
+            ..attempt.clone()
+        };
+        self.known.push_back((moves.to_vec(), attempt));
     }
 
     /// Keeps the checkpoints that an attempt has left behind, and what it has told of the time before others.
@@ -444,12 +501,23 @@ impl Task<'_> {
             worker.attempt_from(moves, window, with_accesses, &Start { from, wishes })
         };
         let event = self.from.as_ref().map(|(checkpoint, _)| checkpoint.event);
+        if let Some(known) = self.known {
+            return Done {
+                result: Ok(known),
+                wishes: None,
+                from: None,
+                failed: false,
+                refuted: false,
+                differed: false,
+            };
+        }
         let mut done = Done {
             result: Err(Error::Wait(io::Error::from(io::ErrorKind::NotFound))),
             wishes: None,
             from: event,
             failed: false,
             refuted: false,
+            differed: false,
         };
         let Some((checkpoint, before)) = &self.from else {
             done.result = attempt(None, self.wishes.as_ref());
@@ -464,6 +532,9 @@ impl Task<'_> {
                 };
                 let points = before.iter().filter(is_inside).copied();
                 copied.points = points.chain(copied.points).collect();
+                if self.is_compared {
+                    done.differed = !attempt(None, None).is_ok_and(|again| is_same(&again, &copied));
+                }
                 done.result = Ok(copied);
                 done.wishes = self.wishes;
             }
@@ -478,6 +549,29 @@ impl Task<'_> {
         }
         done
     }
+}
+
+/// Did two attempts go the same way, unless the time made them differ? Labels are not compared: they may be what a call has left
+/// behind on the stack, and a signal of the runtime's own may have come in between.
+fn is_same(one: &Attempt, other: &Attempt) -> bool {
+    // Where a thread has to give way because it runs on and on depends on the time.
+    if one.turns.budgets_spent + other.turns.budgets_spent > 0 {
+        return true;
+    }
+    let point = |point: &SwitchPoint| {
+        let place = (point.thread, point.calls, point.nth);
+        (place, point.next, point.what, point.reached, point.runnable)
+    };
+    let access = |entry: &AccessEntry| (entry.place, entry.label, entry.passed, entry.reached, entry.flags);
+    let way = |attempt: &Attempt| {
+        let report = attempt
+            .report()
+            .map(|report| (report.kind, report.thread, report.event, report.actual));
+        (attempt.came, attempt.reached, report)
+    };
+    way(one) == way(other)
+        && one.points.iter().map(point).eq(other.points.iter().map(point))
+        && one.accesses.iter().map(access).eq(other.accesses.iter().map(access))
 }
 
 /// Where checkpoints are of use to attempts that differ from each other after `event`, or some time before: most of them shortly

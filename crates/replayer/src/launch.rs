@@ -276,7 +276,12 @@ impl<S: Sink> Running<S> {
             .stdout(out_end.try_clone().map_err(cannot_start)?)
             .stderr(err_end.try_clone().map_err(cannot_start)?);
         let process = Process::Started(spawn(command, staging, meta)?);
-        Ok(Running::watch(process, [out.into(), err.into()], output, Some((out_end, err_end))))
+        Ok(Running::watch(
+            process,
+            [out.into(), err.into()],
+            output,
+            Some((out_end, err_end)),
+        ))
     }
 
     /// Goes on from a copy of a checkpoint, on control memory of its own, with files in `directory`.
@@ -291,7 +296,12 @@ impl<S: Sink> Running<S> {
         let (err, err_end) = io::pipe()?;
         let ends = [out_end.as_fd(), err_end.as_fd()];
         let copied = checkpoint.copy(directory, control.file().as_fd(), ends, wishes)?;
-        Ok(Running::watch(Process::Copied(copied), [out.into(), err.into()], output, None))
+        Ok(Running::watch(
+            Process::Copied(copied),
+            [out.into(), err.into()],
+            output,
+            None,
+        ))
     }
 
     fn watch(

@@ -47,6 +47,7 @@ pub use campaign::Prepared;
 pub use campaign::Progress;
 pub use campaign::Recorded;
 pub use checkpoints::CheckpointStatistics;
+pub use checkpoints::Checkpoints;
 pub use constraint_solver::Hints;
 pub use constraint_solver::Step;
 pub use constraint_solver::write_formula;

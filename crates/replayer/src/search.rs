@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::Result;
 use crate::checkpoints::CheckpointStatistics;
+use crate::checkpoints::Checkpoints;
 use crate::checkpoints::Keeper;
 use crate::loaded::Input;
 use crate::loaded::LoadedRun;
@@ -58,7 +59,7 @@ pub struct SearchOptions {
     pub workers: usize,
     pub tuning: Tuning,
     /// Attempts go on from copies of a process that stands shortly before what they change.
-    pub checkpoints: bool,
+    pub checkpoints: Checkpoints,
     /// Stop after this time, and keep what is known by then.
     pub time_max: Option<Duration>,
 }

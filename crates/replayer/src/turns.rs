@@ -226,12 +226,18 @@ impl Attempts {
         }
         let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch, start)?;
         if window.is_some() {
-            let written = attempt.turns.points_written.saturating_mul(size_of::<SwitchPoint>() as u64);
+            let written = attempt
+                .turns
+                .points_written
+                .saturating_mul(size_of::<SwitchPoint>() as u64);
             let bytes = beginning_of(&self.plan.directory.join(POINTS_FILE_NAME), written);
             attempt.points = log_format::turns::decode_points(&bytes);
         }
         if with_accesses {
-            let written = attempt.turns.accesses_written.saturating_mul(size_of::<AccessEntry>() as u64);
+            let written = attempt
+                .turns
+                .accesses_written
+                .saturating_mul(size_of::<AccessEntry>() as u64);
             let bytes = beginning_of(&self.plan.directory.join(ACCESSES_FILE_NAME), written);
             attempt.accesses = log_format::turns::decode_accesses(&bytes);
         }

@@ -221,7 +221,10 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let treatment = table::look_up(number, arguments).treatment;
     // Also of a child of posix_spawn that found no program: until it is gone, our memory is its own.
     if local.calls_pass {
-        return real(arguments);
+        return match turns::is_on() {
+            true => real(&turns::with_real_names(number, arguments)),
+            false => real(arguments),
+        };
     }
     if treatment == Treatment::End {
         ending::at_last_call();

@@ -576,9 +576,7 @@ pub fn number_moves_again(old: &[MoveEntry], new: &[MoveEntry]) {
 /// A copy of a process goes on, in the thread `me`: its moves may concern other memory, and have begun to.
 pub fn go_on(me: u32) {
     let concerns = |thread: u32, place: &Place| {
-        place.thread == thread
-            && seat(thread).state() != State::Gone
-            && seat(thread).place(thread).calls >= place.calls
+        place.thread == thread && seat(thread).state() != State::Gone && seat(thread).place(thread).calls >= place.calls
     };
     let has_begun = |place: &Place| concerns(place.thread.min(seats::count() - 1), place);
     let is_reversed = || reversals().any(|(_, made)| has_begun(&made.at) || has_begun(&made.until));

@@ -9,8 +9,8 @@
 //!   else is memory.
 //! - Both children are the tool's, not of whoever forked them (`CLONE_PARENT`): the tool waits for them, and attempts die with it. A
 //!   checkpoint ends when the tool's end of its socket is closed.
-//! - The kernel has other names for the threads of an attempt. In the program's memory stay the old ones (`Seat::name`), which
-//!   nobody else can have as long as a process has them whose copy this is, or are too old to be of interest.
+//! - The kernel has other names for the threads of an attempt. In the program's memory stay the old ones (`Seat::name`), by which
+//!   locks know their owners, and libc whom it sends a signal. A thread that is created later has one name only.
 //! - What processes share must not be shared by attempts: control memory is copied before the fork, and each attempt has its own.
 //!   A program that shares memory, or has threads that we do not know, has no checkpoints.
 use crate::calls::signals;
@@ -53,6 +53,9 @@ use runtime_abi::thread_state;
 
 /// Where control memory is copied to: private memory, so that a fork has it as it was.
 const SNAPSHOT: u64 = RUNTIME_REGION + 0x0700_0000_0000;
+/// Stacks for what is done here.
+const STACKS: u64 = RUNTIME_REGION + 0x0780_0000_0000;
+const STACK_BYTES: usize = 1 << 16;
 const OURS: core::ops::Range<u64> = RUNTIME_REGION..RUNTIME_REGION + 0x0e00_0000_0000;
 const LONG_NS: u64 = 1_000_000_000;
 const PR_GET_TID_ADDRESS: usize = 40;
@@ -81,8 +84,9 @@ static RESTORED: AtomicU32 = AtomicU32::new(0);
 /// What a new thread needs to go on in the place of one that waits. Relaxed everywhere: counts are passed with Release and Acquire.
 #[repr(C)]
 struct Saved {
-    /// The stack pointer; below it, `hold` has put the registers that a function preserves.
-    stack: AtomicU64,
+    /// Where `hold` returns to, the stack pointer then, and the registers that a function preserves: rbx, rbp, r12 to r15; and
+    /// the modes of the two floating-point units.
+    registers: [AtomicU64; 9],
     /// The bases of the segments that threads have for themselves.
     thread_pointer: AtomicU64,
     gs: AtomicU64,
@@ -97,7 +101,7 @@ struct Saved {
 
 static SAVED: [Saved; THREADS_MAX] = [const {
     Saved {
-        stack: AtomicU64::new(0),
+        registers: [const { AtomicU64::new(0) }; 9],
         thread_pointer: AtomicU64::new(0),
         gs: AtomicU64::new(0),
         tid_address: AtomicU64::new(0),
@@ -121,7 +125,8 @@ pub fn open() {
     let got = sys::read(file, &mut bytes).max(0) as usize;
     sys::close(file);
     let (positions, _) = bytes[..got.min(bytes.len())].as_chunks();
-    for (at, position) in positions.iter().enumerate() {
+    let has_stacks = sys::map_at(STACKS, THREADS_MAX * STACK_BYTES, -1, 0, true).is_ok();
+    for (at, position) in positions.iter().enumerate().filter(|_| has_stacks) {
         want(at, u64::from_le_bytes(*position), FIRST_FD + at as i32);
     }
 }
@@ -159,12 +164,12 @@ pub fn hides_from_copies(number: i64, arguments: &[usize; 6]) -> bool {
 #[inline]
 pub fn look(me: u32) {
     if control::header().order_reached.load(Relaxed) == NEXT.load(Relaxed) {
-        make_here(me);
+        elsewhere(me, make);
     }
 }
 
-#[cold]
-fn make_here(me: u32) {
+/// The socket for a checkpoint here.
+fn take_socket() -> i32 {
     let position = NEXT.swap(u64::MAX, Relaxed);
     let mut socket = -1;
     for (wanted, of) in WANTED.iter().zip(&SOCKETS) {
@@ -177,15 +182,16 @@ fn make_here(me: u32) {
             later => drop(NEXT.fetch_min(later, Relaxed)),
         }
     }
-    // Without an answer on the socket, the tool knows that there is none.
-    match can_be_copied(me) {
-        true => make(me, socket),
-        false => sys::close(socket),
-    }
+    socket
 }
 
-/// Forks a checkpoint. Returns in the process that goes on, and in every attempt.
-fn make(me: u32, mut socket: i32) {
+/// Forks a checkpoint, if that can be. Returns in the process that goes on, and in every attempt.
+extern "C" fn make(me: u32) {
+    let mut socket = take_socket();
+    // Without an answer on the socket, the tool knows that there is none.
+    if !can_be_copied(me) {
+        return sys::close(socket);
+    }
     let was_deciding = turns::IS_DECIDING.swap(true, Relaxed);
     let blocked = signals::block_all();
     UNSAVED.store(0, Relaxed);
@@ -367,63 +373,68 @@ fn control_bytes() -> usize {
 
 /// The thread waits for its turn, and is asked to write down how it stands. Returns when that has been used, or in a new thread in
 /// its place.
+#[inline]
 pub fn save_here(me: u32) {
-    // SAFETY: `wait_to_go_on` is called with this number.
-    unsafe { hold(&SAVED[me as usize].stack, wait_to_go_on, me) };
+    elsewhere(me, wait_to_go_on);
 }
 
-/// Puts the registers that a function preserves on the stack, notes where, and calls `act`. A new thread that has this stack goes on
-/// at `__refrain_go_on`, as if `act` had returned.
+/// Calls `act` on a stack of ours. What is below the stack pointer remains as it was: labels of switch points are looked for among
+/// what calls have left behind there (`labels.rs`), and are to be the same as without us.
+#[inline]
+fn elsewhere(me: u32, act: extern "C" fn(u32)) {
+    // SAFETY: `open` mapped it, if anything is wanted; the stack is this thread's, and not in use.
+    unsafe { hold(&SAVED[me as usize], stack_of(me) + STACK_BYTES as u64, act, me) };
+}
+
+fn stack_of(thread: u32) -> u64 {
+    STACKS + u64::from(thread) * STACK_BYTES as u64
+}
+
+/// Notes where and with what the caller goes on, and calls `act` on another stack. A new thread goes on at `__refrain_go_on`, as if
+/// `act` had returned there.
 ///
 /// # Safety
-/// `act` returns.
+/// The stack is not in use.
 #[unsafe(naked)]
-unsafe extern "C" fn hold(stack: &AtomicU64, act: extern "C" fn(u32), me: u32) {
+unsafe extern "C" fn hold(saved: &Saved, stack: u64, act: extern "C" fn(u32), me: u32) {
     naked_asm!(
         ".cfi_startproc",
-        "push rbp",
-        ".cfi_adjust_cfa_offset 8",
-        "push rbx",
-        ".cfi_adjust_cfa_offset 8",
-        "push r12",
-        ".cfi_adjust_cfa_offset 8",
-        "push r13",
-        ".cfi_adjust_cfa_offset 8",
-        "push r14",
-        ".cfi_adjust_cfa_offset 8",
-        "push r15",
-        ".cfi_adjust_cfa_offset 8",
-        "sub rsp, 8",
-        ".cfi_adjust_cfa_offset 8",
-        "stmxcsr [rsp]",
-        "fnstcw [rsp + 4]",
-        "mov [rdi], rsp",
-        "mov rax, rsi",
-        "mov edi, edx",
-        "call rax",
+        "mov rax, [rsp]",
+        "mov [rdi], rax",
+        "lea rax, [rsp + 8]",
+        "mov [rdi + 8], rax",
+        "mov [rdi + 16], rbx",
+        "mov [rdi + 24], rbp",
+        "mov [rdi + 32], r12",
+        "mov [rdi + 40], r13",
+        "mov [rdi + 48], r14",
+        "mov [rdi + 56], r15",
+        "stmxcsr [rdi + 64]",
+        "fnstcw [rdi + 68]",
+        "mov r12, rdi",
+        "mov rsp, rsi",
+        ".cfi_undefined rip",
+        "mov edi, ecx",
+        "call rdx",
+        "mov rdi, r12",
         ".hidden __refrain_go_on",
         ".globl __refrain_go_on",
         "__refrain_go_on:",
-        "ldmxcsr [rsp]",
-        "fldcw [rsp + 4]",
-        "add rsp, 8",
-        ".cfi_adjust_cfa_offset -8",
-        "pop r15",
-        ".cfi_adjust_cfa_offset -8",
-        "pop r14",
-        ".cfi_adjust_cfa_offset -8",
-        "pop r13",
-        ".cfi_adjust_cfa_offset -8",
-        "pop r12",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rbx",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rbp",
-        ".cfi_adjust_cfa_offset -8",
-        "ret",
+        "ldmxcsr [rdi + 64]",
+        "fldcw [rdi + 68]",
+        "mov rbx, [rdi + 16]",
+        "mov rbp, [rdi + 24]",
+        "mov r12, [rdi + 32]",
+        "mov r13, [rdi + 40]",
+        "mov r14, [rdi + 48]",
+        "mov r15, [rdi + 56]",
+        "mov rsp, [rdi + 8]",
+        "jmp [rdi]",
         ".cfi_endproc",
     )
 }
+
+const _: () = assert!(offset_of!(Saved, registers) == 0);
 
 extern "C" fn wait_to_go_on(me: u32) {
     let saves = SAVES.load(Relaxed);
@@ -463,14 +474,7 @@ fn save(me: u32, blocked: u64) {
             ),
             sys::syscall(
                 libc::SYS_prctl,
-                [
-                    libc::PR_GET_NAME as usize,
-                    saved.label.as_ptr() as usize,
-                    0,
-                    0,
-                    0,
-                    0,
-                ],
+                [libc::PR_GET_NAME as usize, saved.label.as_ptr() as usize, 0, 0, 0, 0],
             ),
         ]
     };
@@ -656,6 +660,19 @@ fn control_bytes_of_snapshot() -> usize {
     HEADER_BYTES + threads * size_of::<ThreadSlot>()
 }
 
+/// The arguments of a call of libc's with the names that the kernel has for threads: libc knows those of the process that was copied.
+pub fn with_real_names(number: i64, arguments: &[usize; 6]) -> [usize; 6] {
+    let mut real = *arguments;
+    if number == libc::SYS_tgkill {
+        let is_named =
+            |thread: &u32| seat(*thread).state() != State::Gone && seat(*thread).name() as usize == arguments[1];
+        if let Some(thread) = (0..seats::count()).find(is_named) {
+            real[1] = control::slot(thread).os_thread.load(Relaxed) as usize;
+        }
+    }
+    real
+}
+
 /// What the kernel has of the thread `me` and no fork copies, for the calling thread.
 fn restore_kernel_state(me: u32) {
     let saved = &SAVED[me as usize];
@@ -671,6 +688,43 @@ fn restore_kernel_state(me: u32) {
     control::slot(me).os_thread.store(sys::thread_id(), Relaxed);
 }
 
+/// The thread is about to end. The kernel tells others of locks that it dies with, if they have the name that the kernel has for it.
+pub fn rename_locks(me: u32) {
+    const OFFSET_AT: u64 = 8;
+    const PENDING_AT: u64 = 16;
+    const OWNER: u32 = 0x3fff_ffff;
+    /// As many as the kernel looks at.
+    const LOCKS_MAX: u32 = 2048;
+    let (name, real) = (seat(me).name(), control::slot(me).os_thread.load(Relaxed));
+    let head = SAVED[me as usize].robust[0].load(Relaxed);
+    if name == real || head == 0 {
+        return;
+    }
+    // SAFETY: the list that the thread has told the kernel of, with words of its locks; the lowest bit of an entry is a mark.
+    let word_at = |place: u64| unsafe { (place as *const u64).read_volatile() };
+    let offset = word_at(head + OFFSET_AT);
+    let rename = |entry: u64| {
+        // SAFETY: as above.
+        let lock = unsafe { AtomicU32::from_ptr((entry & !1).wrapping_add(offset) as *mut u32) };
+        let now = lock.load(Relaxed);
+        if now & OWNER == name {
+            lock.store(now & !OWNER | real, Relaxed);
+        }
+    };
+    let mut entry = word_at(head);
+    for _ in 0..LOCKS_MAX {
+        if entry & !1 == head {
+            break;
+        }
+        rename(entry);
+        entry = word_at(entry & !1);
+    }
+    let pending = word_at(head + PENDING_AT);
+    if pending != 0 {
+        rename(pending);
+    }
+}
+
 /// A new thread in the place of `thread`, which waits.
 fn create(thread: u32) -> bool {
     let saved = &SAVED[thread as usize];
@@ -681,33 +735,37 @@ fn create(thread: u32) -> bool {
         | libc::CLONE_THREAD
         | libc::CLONE_SYSVSEM
         | libc::CLONE_SETTLS;
-    let (stack, thread_pointer) = (saved.stack.load(Relaxed), saved.thread_pointer.load(Relaxed));
-    // SAFETY: the stack is that of a thread which this process does not have, above what that one used of it in `wait_to_go_on`.
-    unsafe { clone_to_go_on(flags as usize, stack, thread_pointer, thread) > 0 }
+    let stack = stack_of(thread) + STACK_BYTES as u64;
+    // SAFETY: a thread that this process does not have was on this stack of ours, in `wait_to_go_on`, and needs nothing of it any more.
+    unsafe { clone_to_go_on(flags as usize, stack, saved, thread) > 0 }
 }
 
 /// # Safety
-/// `stack` was noted by `hold`, in a thread that is not there.
+/// `hold` wrote `saved`, in a thread that is not there, and nobody uses `stack`.
 #[unsafe(naked)]
-unsafe extern "C" fn clone_to_go_on(flags: usize, stack: u64, thread_pointer: u64, thread: u32) -> isize {
+unsafe extern "C" fn clone_to_go_on(flags: usize, stack: u64, saved: &Saved, thread: u32) -> isize {
     naked_asm!(
         ".cfi_startproc",
+        "push r12",
+        "mov r12, rdx",
         "mov r9d, ecx",
-        "mov r8, rdx",
+        "mov r8, [rdx + {thread_pointer}]",
         "xor edx, edx",
         "xor r10d, r10d",
         "mov eax, {clone}",
         "syscall",
         "test rax, rax",
         "jne 2f",
-        // The new thread. Its stack is aligned, as it was when `hold` called.
         "mov edi, r9d",
         "call {stand_again}",
+        "mov rdi, r12",
         "jmp __refrain_go_on",
         "2:",
+        "pop r12",
         "ret",
         ".cfi_endproc",
         clone = const libc::SYS_clone,
+        thread_pointer = const offset_of!(Saved, thread_pointer),
         stand_again = sym stand_again,
     )
 }

@@ -34,6 +34,7 @@ pub use accesses::quietly;
 pub use budget::is_timer_signal;
 pub use checkpoint::hides_from_copies;
 pub use checkpoint::note_shown;
+pub use checkpoint::with_real_names;
 pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
@@ -378,6 +379,7 @@ pub fn leave(local: &Local) {
     // Whoever decides must see what the kernel writes when the thread is gone; it may be anybody who waits.
     if let Some(other) = (0..seats::count()).find(|thread| seat(*thread).state() != State::Gone) {
         futex::expect_exit(local);
+        checkpoint::rename_locks(me);
         LEAVING.store(local.slot.os_thread.load(Relaxed), Relaxed);
         pass(other, DECIDE);
     } else {

@@ -199,8 +199,7 @@ impl Seat {
 
     /// The calling thread's, which is `thread`.
     pub fn note_own_memory(&self, thread: u32) {
-        self.name
-            .store(control::slot(thread).os_thread.load(Relaxed), Relaxed);
+        self.name.store(control::slot(thread).os_thread.load(Relaxed), Relaxed);
         let here = 0u8;
         let thread_pointer: u64;
         // SAFETY: the psABI has a thread's pointer to itself there.
@@ -311,7 +310,8 @@ impl Seat {
         let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
         let is_named = |name: u32| {
             move |thread: &u32| {
-                seat(*thread).state() != State::Gone && seat(*thread).name() == name
+                // Who has not begun has no name yet.
+                name != 0 && seat(*thread).state() != State::Gone && seat(*thread).name() == name
             }
         };
         let find = |name: u32| {
