@@ -317,6 +317,12 @@ pub struct SolveArguments {
     /// Scope inputs, several threads: search in another way, to compare
     #[arg(long, value_enum, value_name = "WAY", default_value = "full", hide = true)]
     pub tuning: SearchTuning,
+    /// Scope inputs, several threads: each attempt is a replay from the beginning, not from a copy of a process that stands further on
+    #[arg(long, hide = true)]
+    pub no_checkpoints: bool,
+    /// The same, of attempts that are made from such a copy as well: for tests
+    #[arg(long, hide = true)]
+    pub compare_checkpoints: bool,
     /// Write to FILE the formula for an SMT solver (SMT-LIB 2) instead of solving; for runs of stride and oreo
     #[arg(long, value_name = "FILE")]
     pub emit_smt2: Option<PathBuf>,

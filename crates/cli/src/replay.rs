@@ -10,6 +10,7 @@ use crate::progress::ProgressLine;
 use crate::record::spelling;
 use crate::search;
 use replayer::Came;
+use replayer::Checkpoints;
 use replayer::Divergence;
 use replayer::LoadedRun;
 use replayer::ReplayOptions;
@@ -59,6 +60,7 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
                 again: false,
                 workers: search::workers(),
                 tuning: Tuning::default(),
+                checkpoints: Checkpoints::On,
                 time_max: Some(SEARCH_TIME_MAX),
             },
         )?;

@@ -9,6 +9,7 @@ use crate::output::say;
 use crate::progress::ProgressLine;
 use replayer::Advancing;
 use replayer::Caching;
+use replayer::Checkpoints;
 use replayer::Go;
 use replayer::Reduction;
 use replayer::SearchOptions;
@@ -97,6 +98,11 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
         again: arguments.again,
         workers: workers(),
         tuning: tuning(arguments.tuning),
+        checkpoints: match (arguments.no_checkpoints, arguments.compare_checkpoints) {
+            (true, _) => Checkpoints::Off,
+            (false, true) => Checkpoints::Compared,
+            (false, false) => Checkpoints::On,
+        },
         time_max: arguments.max_time.map(Duration::from_secs),
     };
     let run_name = run.name();
@@ -132,6 +138,13 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
                 "window_races": statistics.window_races,
                 "left_out": statistics.left_out,
                 "duplicates": statistics.duplicates,
+            },
+            "checkpoints": {
+                "made": searched.checkpoints.made,
+                "used": searched.checkpoints.used,
+                "failed": searched.checkpoints.failed,
+                "refuted": searched.checkpoints.refuted,
+                "differed": searched.checkpoints.differed,
             },
             "elapsed_ms": searched.elapsed.as_millis() as u64,
         }))?;

@@ -83,6 +83,8 @@ pub enum Error {
         source: io::Error,
     },
     Wait(io::Error),
+    /// A process that stands at a checkpoint could not be copied.
+    CannotCopy(io::Error),
     /// An unpacked run needs a mount namespace, and the system refuses one.
     NoNamespace {
         /// A file that is not here as it was where the run was recorded.
@@ -319,6 +321,7 @@ impl fmt::Display for Error {
                 "cannot put the files of the run in place for its replay: {doing}: {}",
                 plain(source)
             ),
+            Error::CannotCopy(source) => write!(f, "cannot copy a process of the replay: {}", plain(source)),
             Error::Wait(source) => write!(f, "cannot wait for the program: {}", plain(source)),
             Error::NoDebugger { source } => write!(
                 f,

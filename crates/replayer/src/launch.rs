@@ -5,6 +5,9 @@
 //! arguments, and the same variables in the same (sorted) order.
 use crate::Error;
 use crate::Result;
+use crate::checkpoints::Checkpoint;
+use crate::checkpoints::Copied;
+use crate::checkpoints::Wishes;
 use crate::output::Pump;
 use crate::output::Sink;
 use crate::stage::Stage;
@@ -197,12 +200,44 @@ fn cannot_start(meta: &RunMeta, source: io::Error) -> Error {
 pub struct Running<S> {
     /// The ends of its pipes that others may write to, as long as there may be others.
     ends: Option<(PipeWriter, PipeWriter)>,
-    child: Child,
+    process: Process,
     /// Readable when the program has ended; `None` on systems without such descriptors.
     ended: Option<OwnedFd>,
     program_ended: Arc<AtomicBool>,
     stdout: Pump<S>,
     stderr: Pump<S>,
+}
+
+enum Process {
+    Started(Child),
+    Copied(Copied),
+}
+
+impl Process {
+    fn id(&self) -> u32 {
+        match self {
+            Process::Started(child) => child.id(),
+            Process::Copied(copied) => copied.id(),
+        }
+    }
+
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        match self {
+            Process::Started(child) => child.try_wait(),
+            Process::Copied(copied) => copied.try_wait(),
+        }
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        match self {
+            Process::Started(child) => {
+                // An error means that it has ended already.
+                let _ = child.kill();
+                child.wait().map(drop)
+            }
+            Process::Copied(copied) => copied.kill(),
+        }
+    }
 }
 
 impl<S: Sink> Running<S> {
@@ -215,7 +250,22 @@ impl<S: Sink> Running<S> {
         stdout: S,
         stderr: S,
     ) -> Result<Running<S>> {
+        Running::start_with(meta, stage, control, orphaned, [stdout, stderr], None)
+    }
+
+    /// The same, and it is to leave checkpoints behind.
+    pub fn start_with(
+        meta: &RunMeta,
+        stage: Option<&Stage>,
+        control: &ControlFile,
+        orphaned: OrphanedProgram,
+        output: [S; 2],
+        wishes: Option<&Wishes>,
+    ) -> Result<Running<S>> {
         let (mut command, staging) = command(meta, control, stage, orphaned)?;
+        if let Some(wishes) = wishes {
+            sys::keep_files(&mut command, &wishes.descriptors());
+        }
         let cannot_start = |source| Error::CannotStart {
             path: meta.executable.path.as_os_str().into(),
             source,
@@ -225,19 +275,51 @@ impl<S: Sink> Running<S> {
         command
             .stdout(out_end.try_clone().map_err(cannot_start)?)
             .stderr(err_end.try_clone().map_err(cannot_start)?);
-        let child = spawn(command, staging, meta)?;
-        let ended = sys::process_descriptor(child.id()).ok();
+        let process = Process::Started(spawn(command, staging, meta)?);
+        Ok(Running::watch(
+            process,
+            [out.into(), err.into()],
+            output,
+            Some((out_end, err_end)),
+        ))
+    }
+
+    /// Goes on from a copy of a checkpoint, on control memory of its own, with files in `directory`.
+    pub fn copy(
+        checkpoint: &Checkpoint,
+        directory: &Path,
+        control: &ControlFile,
+        output: [S; 2],
+        wishes: Option<&Wishes>,
+    ) -> io::Result<Running<S>> {
+        let (out, out_end) = io::pipe()?;
+        let (err, err_end) = io::pipe()?;
+        let ends = [out_end.as_fd(), err_end.as_fd()];
+        let copied = checkpoint.copy(directory, control.file().as_fd(), ends, wishes)?;
+        Ok(Running::watch(
+            Process::Copied(copied),
+            [out.into(), err.into()],
+            output,
+            None,
+        ))
+    }
+
+    fn watch(
+        process: Process,
+        [out, err]: [OwnedFd; 2],
+        [stdout, stderr]: [S; 2],
+        ends: Option<(PipeWriter, PipeWriter)>,
+    ) -> Running<S> {
+        let ended = sys::process_descriptor(process.id()).ok();
         let program_ended = Arc::new(AtomicBool::new(false));
-        let stdout = Pump::start(out.into(), stdout, Arc::clone(&program_ended));
-        let stderr = Pump::start(err.into(), stderr, Arc::clone(&program_ended));
-        Ok(Running {
-            ends: Some((out_end, err_end)),
-            child,
+        Running {
+            ends,
+            process,
             ended,
+            stdout: Pump::start(out, stdout, Arc::clone(&program_ended)),
+            stderr: Pump::start(err, stderr, Arc::clone(&program_ended)),
             program_ended,
-            stdout,
-            stderr,
-        })
+        }
     }
 
     /// Replay: starts a program that another process of the run had executed, with the same output.
@@ -275,7 +357,7 @@ impl<S: Sink> Running<S> {
             }
             None => thread::sleep(time.unwrap_or(Duration::MAX).min(Duration::from_millis(2))),
         }
-        self.child.try_wait().map_err(Error::Wait)
+        self.process.try_wait().map_err(Error::Wait)
     }
 
     /// Waits until `deadline`, however many signals arrive.
@@ -290,18 +372,16 @@ impl<S: Sink> Running<S> {
     }
 
     pub fn signal(&self, signal: i32) {
-        sys::send_signal(self.child.id(), signal);
+        sys::send_signal(self.process.id(), signal);
     }
 
     /// Where its files are mapped, as the kernel lists it; nothing if it has ended.
     pub fn maps(&self) -> Vec<u8> {
-        fs::read(format!("/proc/{}/maps", self.child.id())).unwrap_or_default()
+        fs::read(format!("/proc/{}/maps", self.process.id())).unwrap_or_default()
     }
 
     pub fn kill(&mut self) -> Result<()> {
-        // An error means that it has ended already.
-        let _ = self.child.kill();
-        self.child.wait().map(drop).map_err(Error::Wait)
+        self.process.kill().map_err(Error::Wait)
     }
 
     /// Call when the program has ended: the sinks, with all it printed.

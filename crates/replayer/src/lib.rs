@@ -10,6 +10,7 @@
 mod call_names;
 mod call_sites;
 mod campaign;
+mod checkpoints;
 mod debug;
 pub mod describe;
 mod divergence;
@@ -45,6 +46,8 @@ pub use campaign::Keep;
 pub use campaign::Prepared;
 pub use campaign::Progress;
 pub use campaign::Recorded;
+pub use checkpoints::CheckpointStatistics;
+pub use checkpoints::Checkpoints;
 pub use constraint_solver::Hints;
 pub use constraint_solver::Step;
 pub use constraint_solver::write_formula;

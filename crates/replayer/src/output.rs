@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::io::BufReader;
 use std::io::Read;
+use std::io::Seek;
+use std::io::SeekFrom;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
@@ -178,6 +180,16 @@ impl Compare {
         }
     }
 
+    /// So many bytes of the stream went before, with their first difference; there are no other processes.
+    pub fn after(mut recorded: File, shown: u64, first_difference: Option<u64>, pass: PassTo) -> io::Result<Compare> {
+        recorded.seek(SeekFrom::Start(shown))?;
+        Ok(Compare {
+            replayed_bytes: shown,
+            first_difference,
+            ..Compare::new(recorded, 0, pass)
+        })
+    }
+
     pub fn finish(self) -> io::Result<Comparison> {
         let recorded_bytes = self.recorded.get_ref().metadata()?.len();
         let replayed_bytes = self.replayed_bytes;
@@ -249,7 +261,6 @@ impl Sink for Compare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Seek;
 
     fn compare(recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
         compare_among(0, recorded, chunks)

@@ -2,6 +2,9 @@
 //! replays of the program to try things on (docs/search.md).
 use crate::Error;
 use crate::Result;
+use crate::checkpoints::CheckpointStatistics;
+use crate::checkpoints::Checkpoints;
+use crate::checkpoints::Keeper;
 use crate::loaded::Input;
 use crate::loaded::LoadedRun;
 use crate::loaded::What;
@@ -35,10 +38,8 @@ use schedule_search::Search;
 use schedule_search::Spot;
 use schedule_search::Statistics;
 use schedule_search::SwitchPoint;
-use schedule_search::Trace;
 use schedule_search::Tuning;
 use std::fs;
-use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -56,6 +57,8 @@ pub struct SearchOptions {
     /// Replays at a time.
     pub workers: usize,
     pub tuning: Tuning,
+    /// Attempts go on from copies of a process that stands shortly before what they change.
+    pub checkpoints: Checkpoints,
     /// Stop after this time, and keep what is known by then.
     pub time_max: Option<Duration>,
 }
@@ -71,6 +74,7 @@ pub struct Searched {
     pub statistics: Statistics,
     /// Those of its attempts that were made by searches which this one went on from.
     pub attempts_before: u64,
+    pub checkpoints: CheckpointStatistics,
     pub events: usize,
     pub met: usize,
     pub elapsed: Duration,
@@ -111,6 +115,7 @@ pub fn search(
             outcome: Outcome::Found(plan),
             statistics: Statistics::default(),
             attempts_before: 0,
+            checkpoints: CheckpointStatistics::default(),
             events,
             met: events,
             elapsed: started.elapsed(),
@@ -127,6 +132,7 @@ pub fn search(
         workers.push(Attempts::prepare(run, run_name, observer)?);
     }
     let mut executor = Executor {
+        keeper: Keeper::new(log.clone(), options.checkpoints),
         workers,
         log,
         error: None,
@@ -136,6 +142,7 @@ pub fn search(
         if let Some(outcome) = search.outcome() {
             break outcome.clone();
         }
+        executor.keeper.note_met(search.progress().met);
         let answers = executor.attempts(&asks);
         // What ends the search goes to the replays as well: their answers are none.
         if sys::caught_signal().is_some() {
@@ -175,6 +182,7 @@ pub fn search(
         outcome,
         statistics: *search.statistics(),
         attempts_before,
+        checkpoints: executor.keeper.statistics(),
         events,
         met: search.progress().met,
         elapsed: started.elapsed(),
@@ -253,6 +261,7 @@ fn label_of(input: &Input) -> Label {
 /// Replays for the search.
 struct Executor {
     workers: Vec<Attempts>,
+    keeper: Keeper,
     log: EventLog,
     /// The first thing that went wrong with replaying itself.
     error: Option<Error>,
@@ -267,20 +276,7 @@ impl Replays for Executor {
     fn attempts(&mut self, batch: &[Ask]) -> Vec<schedule_search::Attempt> {
         let mut answers = Vec::with_capacity(batch.len());
         for part in batch.chunks(self.workers.len()) {
-            let results: Vec<Result<turns::Attempt>> = thread::scope(|scope| {
-                let running: Vec<_> = part
-                    .iter()
-                    .zip(&self.workers)
-                    .map(|(ask, worker)| {
-                        scope.spawn(move || worker.attempt(&ask.plan.moves, window_of(ask), has_accesses(ask)))
-                    })
-                    .collect();
-                running
-                    .into_iter()
-                    .map(|one| one.join().expect("replaying does not panic"))
-                    .collect()
-            });
-            for result in results {
+            for result in self.keeper.attempts(part, &self.workers) {
                 match result {
                     Ok(attempt) => answers.push(self.answer(&attempt)),
                     Err(error) => {
@@ -292,17 +288,6 @@ impl Replays for Executor {
         }
         answers
     }
-}
-
-fn window_of(ask: &Ask) -> Option<&[u64]> {
-    match &ask.trace {
-        Trace::Nothing => None,
-        Trace::Points(window) | Trace::PointsAndAccesses(window) => Some(&window.from),
-    }
-}
-
-fn has_accesses(ask: &Ask) -> bool {
-    matches!(ask.trace, Trace::PointsAndAccesses(_))
 }
 
 fn nothing() -> schedule_search::Attempt {

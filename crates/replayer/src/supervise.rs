@@ -1,6 +1,7 @@
 //! One replay from start to end: the program runs under its schedule, and we watch it through the control file.
 use crate::Error;
 use crate::Result;
+use crate::checkpoints::Start;
 use crate::launch::Running;
 use crate::launch::outcome_of;
 use crate::loaded::LoadedRun;
@@ -94,23 +95,50 @@ pub fn replay_once(
     watch: &Watch,
     show: Show,
 ) -> Result<Observed> {
+    replay_from(loaded, stage, plan, watch, show, &Start::default())
+}
+
+/// The same from a checkpoint, or leaving some behind.
+pub fn replay_from(
+    loaded: &LoadedRun,
+    stage: Option<&Stage>,
+    plan: &Plan,
+    watch: &Watch,
+    show: Show,
+    start: &Start<'_>,
+) -> Result<Observed> {
     let memory = anonymous_control()?;
     let settings: Vec<Setting> = Setting::of_all(loaded, plan, watch.jitter_seed, watch.trace).collect();
     let mut controls = set_up(&memory, &settings)?.into_iter();
     let control = controls.next().expect("a run has a first process");
-    let compare = |name, others_bytes, pass| {
+    let compare = |name, stream: usize, pass| {
         let path = loaded.run.file(name);
-        let file = File::open(&path).map_err(|e| run_store::Error::io("read", &path, e))?;
-        Ok::<_, Error>(Compare::new(
-            file,
-            others_bytes,
-            if show == Show::Output { pass } else { PassTo::Nowhere },
-        ))
+        let unreadable = |e| run_store::Error::io("read", &path, e);
+        let file = File::open(&path).map_err(unreadable)?;
+        let pass = if show == Show::Output { pass } else { PassTo::Nowhere };
+        Ok::<_, Error>(match start.from.map(|checkpoint| checkpoint.shown(stream)) {
+            Some((shown, difference)) => Compare::after(file, shown, difference, pass).map_err(unreadable)?,
+            None => Compare::new(file, loaded.others_bytes[stream], pass),
+        })
     };
-    let out = compare("stdout", loaded.others_bytes[0], PassTo::Stdout)?;
-    let err = compare("stderr", loaded.others_bytes[1], PassTo::Stderr)?;
+    let output = [
+        compare("stdout", 0, PassTo::Stdout)?,
+        compare("stderr", 1, PassTo::Stderr)?,
+    ];
     let started = Instant::now();
-    let running = Running::start(&loaded.meta, stage, &control, OrphanedProgram::IsKilled, out, err)?;
+    let running = match start.from {
+        Some(from) => {
+            Running::copy(from, &plan.directory, &control, output, start.wishes).map_err(Error::CannotCopy)?
+        }
+        None => Running::start_with(
+            &loaded.meta,
+            stage,
+            &control,
+            OrphanedProgram::IsKilled,
+            output,
+            start.wishes,
+        )?,
+    };
     let mut all = Everybody {
         running,
         loaded,

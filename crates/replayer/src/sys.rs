@@ -14,8 +14,10 @@ use std::os::fd::BorrowedFd;
 use std::os::fd::FromRawFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use std::process::ExitStatus;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -421,6 +423,112 @@ pub fn pass_files(command: &mut Command, files: [(OwnedFd, i32); 3]) {
     };
     // SAFETY: between fork and exec only async-signal-safe calls are made: no allocation, no locks.
     unsafe { command.pre_exec(steps) };
+}
+
+/// The new program finds each of `files` under its number, which is none that is used otherwise.
+pub fn keep_files(command: &mut Command, files: &[(BorrowedFd<'_>, i32)]) {
+    let files: Vec<(i32, i32)> = files.iter().map(|(file, number)| (file.as_raw_fd(), *number)).collect();
+    let steps = move || {
+        for (file, number) in &files {
+            // SAFETY: numbers only; the descriptors are open because the caller waits for the spawn.
+            if unsafe { libc::dup2(*file, *number) } < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are made: no allocation, no locks.
+    unsafe { command.pre_exec(steps) };
+}
+
+/// Two ends of a connection that keeps messages apart.
+pub fn message_sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [0; 2];
+    // SAFETY: the kernel writes two descriptors, which belong to nobody else.
+    unsafe {
+        if libc::socketpair(
+            libc::AF_UNIX,
+            libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC,
+            0,
+            ends.as_mut_ptr(),
+        ) < 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
+    }
+}
+
+/// Sends one message, and files with it: as many as there is room for in the buffer below.
+pub fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    const FILES_MAX: usize = 16;
+    #[repr(C)]
+    struct Passed {
+        header: libc::cmsghdr,
+        files: [i32; FILES_MAX],
+    }
+    assert!(files.len() <= FILES_MAX, "room for {FILES_MAX} files");
+    // SAFETY: all-zero is a valid value of both.
+    let (mut passed, mut message): (Passed, libc::msghdr) = unsafe { std::mem::zeroed() };
+    let length = size_of::<libc::cmsghdr>() + size_of_val(files) / size_of::<BorrowedFd<'_>>() * size_of::<i32>();
+    passed.header = libc::cmsghdr {
+        cmsg_len: length,
+        cmsg_level: libc::SOL_SOCKET,
+        cmsg_type: libc::SCM_RIGHTS,
+    };
+    for (place, file) in passed.files.iter_mut().zip(files) {
+        *place = file.as_raw_fd();
+    }
+    let mut part = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    if !files.is_empty() {
+        message.msg_control = (&raw mut passed).cast();
+        message.msg_controllen = length;
+    }
+    // SAFETY: the kernel reads a message made of `bytes` and of descriptors that are open.
+    match unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) } {
+        sent if sent == bytes.len() as isize => Ok(()),
+        sent if sent >= 0 => Err(io::Error::from(io::ErrorKind::WriteZero)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The next message, if it comes in time; of 0 bytes if the other end is closed.
+pub fn receive_message(socket: BorrowedFd<'_>, bytes: &mut [u8], patience: Duration) -> io::Result<usize> {
+    let until = std::time::Instant::now() + patience;
+    while !wait_readable(socket, Some(until.saturating_duration_since(std::time::Instant::now())))? {
+        if std::time::Instant::now() >= until {
+            return Err(io::Error::from(io::ErrorKind::TimedOut));
+        }
+    }
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let got = unsafe { libc::recv(socket.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(got as usize)
+    }
+}
+
+/// How a child of ours has ended, once. If it has not, waits for that or returns nothing.
+pub fn wait_for_child(process: u32, to_wait: bool) -> io::Result<Option<ExitStatus>> {
+    let options = if to_wait { 0 } else { libc::WNOHANG };
+    let mut status = 0;
+    loop {
+        // SAFETY: the kernel writes one number.
+        match unsafe { libc::waitpid(process as libc::pid_t, &mut status, options) } {
+            0 => return Ok(None),
+            1.. => return Ok(Some(ExitStatus::from_raw(status))),
+            _ => match io::Error::last_os_error() {
+                e if e.kind() == io::ErrorKind::Interrupted => {}
+                e => return Err(e),
+            },
+        }
+    }
 }
 
 /// A file that whoever started us left open for us under this number. `None` if there is none.

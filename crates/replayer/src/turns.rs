@@ -4,6 +4,8 @@
 //! each time with others.
 use crate::Error;
 use crate::Result;
+use crate::checkpoints;
+use crate::checkpoints::Start;
 use crate::divergence::Divergence;
 use crate::loaded;
 use crate::loaded::Input;
@@ -259,6 +261,22 @@ impl Attempts {
     /// Replays the run with these moves of its first process's threads. The switch points after `window` are wanted, if there is one.
     /// And its accesses, if `with_accesses`.
     pub fn attempt(&self, moves: &[Move], window: Option<&[u64]>, with_accesses: bool) -> Result<Attempt> {
+        self.attempt_from(moves, window, with_accesses, &Start::default())
+    }
+
+    /// Is it one process, in the world that we are in?
+    pub fn can_be_copied(&self) -> bool {
+        self.stage.is_none() && self.loaded.processes.is_empty()
+    }
+
+    /// The same from a checkpoint, or leaving some behind.
+    pub fn attempt_from(
+        &self,
+        moves: &[Move],
+        window: Option<&[u64]>,
+        with_accesses: bool,
+        start: &Start<'_>,
+    ) -> Result<Attempt> {
         if let Some(turns) = &self.plan.turns {
             let turns = Turns {
                 moves: moves.to_vec(),
@@ -270,8 +288,9 @@ impl Attempts {
                 accesses_max: if with_accesses { ACCESSES_MAX } else { 0 },
             };
             write(&self.plan.directory, &turns, &wanted)?;
+            checkpoints::write_wishes(&self.plan.directory, start.wishes.filter(|_| start.from.is_none()))?;
         }
-        let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch)?;
+        let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch, start)?;
         if window.is_some() {
             let written = attempt
                 .turns
@@ -308,8 +327,14 @@ fn beginning_of(path: &Path, bytes: u64) -> Vec<u8> {
 }
 
 /// One replay of a run, whose plan is in place. Why it failed is not asked: that takes longer than the replay.
-fn attempt(loaded: &LoadedRun, stage: Option<&Stage>, plan: &Plan, watch: &Watch) -> Result<Attempt> {
-    let observed = supervise::replay_once(loaded, stage, plan, watch, Show::Nothing)?;
+fn attempt(
+    loaded: &LoadedRun,
+    stage: Option<&Stage>,
+    plan: &Plan,
+    watch: &Watch,
+    start: &Start<'_>,
+) -> Result<Attempt> {
+    let observed = supervise::replay_from(loaded, stage, plan, watch, Show::Nothing, start)?;
     let is_identical = verify::verify(loaded, plan, &observed).iter().all(|check| check.passed);
     let is_deadlock = |end: End| matches!(end, End::Diverged(report) if report.kind == divergence::DEADLOCK);
     let came = match is_identical {

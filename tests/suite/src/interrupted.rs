@@ -116,7 +116,7 @@ fn signal(pid: u32, signal: Signal) -> Checked {
 }
 
 /// The programs that a process has started.
-fn children(pid: u32) -> Checked<Vec<u32>> {
+pub(crate) fn children(pid: u32) -> Checked<Vec<u32>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
         let text = fs::read_to_string(entry?.path().join("children")).unwrap_or_default();

@@ -20,6 +20,7 @@ pub mod bugs;
 pub mod canary;
 pub mod command;
 pub mod compiler;
+pub mod copied;
 pub mod coverage;
 pub mod debugger;
 pub mod explain;

@@ -5,6 +5,7 @@ use refrain_suite::bad_input;
 use refrain_suite::bugs;
 use refrain_suite::canary;
 use refrain_suite::compiler;
+use refrain_suite::copied;
 use refrain_suite::coverage;
 use refrain_suite::debugger;
 use refrain_suite::explain;
@@ -41,6 +42,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(processes::trials()?);
     trials.extend(turns::trials()?);
     trials.extend(searched::trials()?);
+    trials.extend(copied::trials()?);
     Ok(trials)
 }
 

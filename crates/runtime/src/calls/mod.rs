@@ -210,6 +210,9 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     if is_shared_mapping(number, arguments) {
         control::share_memory();
     }
+    if turns::hides_from_copies(number, arguments) {
+        return 0;
+    }
     if control::mode() == Mode::Record && rights::gives_up(number) {
         rights::before_giving_up(number, arguments);
     }
@@ -226,7 +229,10 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let treatment = table::look_up(number, arguments).treatment;
     // Also of a child of posix_spawn that found no program: until it is gone, our memory is its own.
     if local.calls_pass {
-        return real(arguments);
+        return match turns::is_on() {
+            true => real(&turns::with_real_names(number, arguments)),
+            false => real(arguments),
+        };
     }
     if treatment == Treatment::End {
         ending::at_last_call();
@@ -747,6 +753,9 @@ fn show(number: c_long, arguments: &[usize; 6], written: isize) {
     let Some(descriptor) = descriptors::shown(arguments[0]) else {
         return;
     };
+    if matches!(number, libc::SYS_write | libc::SYS_writev) {
+        turns::note_shown(descriptor, written as usize);
+    }
     match number {
         // SAFETY: the program gave these bytes to the kernel to be read.
         libc::SYS_write => sys::write_all(descriptor, unsafe {

@@ -116,6 +116,12 @@ pub fn open() {
     for hold in &HOLDS {
         hold.store(hold::PENDING, Relaxed);
     }
+    open_file();
+}
+
+/// What is found is written down here, if that is wanted.
+pub fn open_file() {
+    WRITTEN.store(0, Relaxed);
     let bytes = order::header().accesses_max * size_of::<AccessEntry>() as u64;
     if bytes == 0 {
         return;
@@ -623,6 +629,42 @@ fn let_go(place: &Place) -> Option<u32> {
         }
     }
     held
+}
+
+/// A copy of a process has other moves: those that it has in common with `old` are where they were.
+pub fn number_moves_again(old: &[MoveEntry], new: &[MoveEntry]) {
+    let mut states = [hold::PENDING; MOVES_MAX];
+    let is_same = |one: &MoveEntry, other: &MoveEntry| {
+        (one.kind, one.to) == (other.kind, other.to) && one.at == other.at && one.until == other.until
+    };
+    for (state, made) in states.iter_mut().zip(new) {
+        let number = old.iter().position(|other| is_same(made, other));
+        if let Some(hold) = number.and_then(|number| HOLDS.get(number)) {
+            *state = hold.load(Relaxed);
+        }
+    }
+    for (hold, state) in HOLDS.iter().zip(states) {
+        hold.store(state, Relaxed);
+    }
+}
+
+/// A copy of a process goes on, in the thread `me`: its moves may concern other memory, and have begun to.
+pub fn go_on(me: u32) {
+    let concerns = |thread: u32, place: &Place| {
+        place.thread == thread && seat(thread).state() != State::Gone && seat(thread).place(thread).calls >= place.calls
+    };
+    let has_begun = |place: &Place| concerns(place.thread.min(seats::count() - 1), place);
+    let is_reversed = || reversals().any(|(_, made)| has_begun(&made.at) || has_begun(&made.until));
+    if IS_ON.load(Relaxed) {
+        lift();
+        REGION_COUNT.store(0, Relaxed);
+        find_regions(false);
+        if !seat(me).is_quiet() {
+            shut();
+        }
+    } else if is_reversed() {
+        begin(me, false);
+    }
 }
 
 /// Nobody can go on: better a hold that comes to nothing than a replay that does.

@@ -24,6 +24,7 @@
 mod accesses;
 mod budget;
 mod follow;
+mod checkpoint;
 mod futex;
 mod labels;
 mod order;
@@ -34,6 +35,9 @@ pub use accesses::after_call;
 pub use accesses::quietly;
 pub use budget::is_timer_signal;
 pub use follow::others as follow_others;
+pub use checkpoint::hides_from_copies;
+pub use checkpoint::note_shown;
+pub use checkpoint::with_real_names;
 pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
@@ -77,6 +81,8 @@ const STAY: u32 = 0;
 const GO: u32 = 1;
 /// Wait until the thread that left is gone, and decide then who goes on.
 const DECIDE: u32 = 2;
+/// Write down how you stand, and wait again (`checkpoint.rs`).
+const SAVE: u32 = 3;
 
 /// Threads that wait for each other, one after the other: not more are looked at.
 const CHAIN_MAX: u32 = 16;
@@ -96,7 +102,7 @@ pub fn begin(main: u32) {
         of.store(0, Relaxed);
     }
     seat(main).begin(main);
-    seat(main).note_own_memory();
+    seat(main).note_own_memory(main);
     HOLDER.store(main, Relaxed);
 }
 
@@ -120,7 +126,7 @@ pub fn created(thread: u32) {
 /// The first that a created thread does.
 pub fn arrive(thread: u32) {
     if is_on() {
-        seat(thread).note_own_memory();
+        seat(thread).note_own_memory(thread);
         wait(thread);
         accesses::look(thread);
     }
@@ -214,6 +220,7 @@ pub fn event_happened() {
     let holder = HOLDER.load(Relaxed);
     seat(holder).count_call();
     order::advance();
+    checkpoint::look(holder);
     accesses::look(holder);
 }
 
@@ -283,6 +290,7 @@ fn wait(me: u32) {
     loop {
         match word.swap(STAY, Acquire) {
             GO => break,
+            SAVE => checkpoint::save_here(me),
             DECIDE => {
                 settle();
                 match choose() {
@@ -418,6 +426,7 @@ pub fn leave(local: &Local) {
     // Whoever decides must see what the kernel writes when the thread is gone; it may be anybody who waits.
     if let Some(other) = (0..seats::count()).find(|thread| seat(*thread).state() != State::Gone) {
         futex::expect_exit(local);
+        checkpoint::rename_locks(me);
         LEAVING.store(local.slot.os_thread.load(Relaxed), Relaxed);
         pass(other, DECIDE);
     } else {

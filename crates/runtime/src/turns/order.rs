@@ -4,6 +4,7 @@ use crate::ending;
 use crate::sys;
 use crate::turns::accesses;
 use crate::turns::follow;
+use crate::turns::checkpoint;
 use crate::turns::points;
 use crate::turns::seats::seat;
 use core::sync::atomic::AtomicBool;
@@ -20,6 +21,8 @@ use runtime_abi::turns_file::TurnsHeader;
 use runtime_abi::turns_file::VERSION;
 
 const TURNS: u64 = RUNTIME_REGION + 0x0a00_0000_0000;
+/// Another one, while it is compared with that.
+const OTHER_TURNS: u64 = RUNTIME_REGION + 0x0a80_0000_0000;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// The run under way, and how many of its inputs have happened.
@@ -49,11 +52,7 @@ pub fn open() {
         ending::die(b"cannot map the order of this run's inputs", 0);
     }
     let header = header();
-    let expected = size_of::<TurnsHeader>() as u64
-        + header.threads as u64 * size_of::<ThreadTurns>() as u64
-        + header.runs * size_of::<TurnRun>() as u64
-        + header.moves * size_of::<MoveEntry>() as u64;
-    if header.magic != MAGIC || header.version != VERSION || expected != bytes {
+    if header.magic != MAGIC || header.version != VERSION || bytes_of(header) != bytes {
         ending::die(b"the order of this run's inputs is damaged", 0);
     }
     RUN.store(0, Relaxed);
@@ -62,11 +61,53 @@ pub fn open() {
     points::open();
     follow::open();
     accesses::open();
+    checkpoint::open();
+}
+
+/// A copy of a process: the order is the same, the moves are others, and so is what is to be written down.
+pub fn open_again() {
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(FILE_NAME.as_bytes(), &mut buffer);
+    let Ok(file) = sys::open(path, libc::O_RDWR) else {
+        ending::die(b"cannot open the order of this run's inputs", 0);
+    };
+    let bytes = sys::file_bytes(file);
+    let is_mapped = |at: u64| sys::map_at(at, bytes as usize, file, 0, true).is_ok();
+    if bytes < size_of::<TurnsHeader>() as u64 || !is_mapped(OTHER_TURNS) {
+        ending::die(b"cannot map the order of this run's inputs", 0);
+    }
+    let new = header_at(OTHER_TURNS);
+    let old = header();
+    if (new.magic, new.version, new.threads, new.runs) != (old.magic, old.version, old.threads, old.runs)
+        || bytes != bytes_of(new)
+    {
+        ending::die(b"this is not the order of this run's inputs", 0);
+    }
+    accesses::number_moves_again(moves(), moves_at(OTHER_TURNS));
+    if !is_mapped(TURNS) {
+        ending::die(b"cannot map the order of this run's inputs", 0);
+    }
+    sys::close(file);
+    // SAFETY: nobody looks there any more.
+    unsafe { sys::unmap(OTHER_TURNS, bytes.next_multiple_of(4096) as usize) };
+    points::open();
+    accesses::open_file();
+}
+
+fn bytes_of(header: &TurnsHeader) -> u64 {
+    size_of::<TurnsHeader>() as u64
+        + header.threads as u64 * size_of::<ThreadTurns>() as u64
+        + header.runs * size_of::<TurnRun>() as u64
+        + header.moves * size_of::<MoveEntry>() as u64
 }
 
 pub fn header() -> &'static TurnsHeader {
-    // SAFETY: `open` mapped at least a header here, for good.
-    unsafe { &*(TURNS as *const TurnsHeader) }
+    header_at(TURNS)
+}
+
+fn header_at(place: u64) -> &'static TurnsHeader {
+    // SAFETY: `open` mapped at least a header here, for good; and `open_again` as long as it looks at it.
+    unsafe { &*(place as *const TurnsHeader) }
 }
 
 fn threads() -> &'static [ThreadTurns] {
@@ -82,9 +123,14 @@ fn runs() -> &'static [TurnRun] {
 }
 
 pub fn moves() -> &'static [MoveEntry] {
-    let at = runs().as_ptr_range().end;
+    moves_at(TURNS)
+}
+
+fn moves_at(place: u64) -> &'static [MoveEntry] {
+    let header = header_at(place);
+    let before = bytes_of(header) - header.moves * size_of::<MoveEntry>() as u64;
     // SAFETY: as above.
-    unsafe { core::slice::from_raw_parts(at.cast(), header().moves as usize) }
+    unsafe { core::slice::from_raw_parts((place + before) as *const MoveEntry, header.moves as usize) }
 }
 
 /// The inputs that `thread` has had when it enters the window.

@@ -32,6 +32,8 @@ pub struct Seat {
     is_quiet: AtomicBool,
     /// An address in its stack, and where its thread-local variables are.
     own_memory: [AtomicU64; 2],
+    /// The kernel's name of it in the program's memory; in a copy of a process, the kernel has another.
+    name: AtomicU32,
     /// Waiting: what the wait yields when the thread's next input is due, and whether at once or if nobody else can go on.
     if_due: AtomicI32,
     is_at_once: AtomicBool,
@@ -93,6 +95,7 @@ static SEATS: [Seat; THREADS_MAX] = [const {
         owed: AtomicU32::new(owed::NOTHING),
         is_quiet: AtomicBool::new(false),
         own_memory: [const { AtomicU64::new(0) }; 2],
+        name: AtomicU32::new(0),
         if_due: AtomicI32::new(0),
         is_at_once: AtomicBool::new(false),
         address: AtomicU64::new(0),
@@ -224,8 +227,9 @@ impl Seat {
         }
     }
 
-    /// The calling thread's.
-    pub fn note_own_memory(&self) {
+    /// The calling thread's, which is `thread`.
+    pub fn note_own_memory(&self, thread: u32) {
+        self.name.store(control::slot(thread).os_thread.load(Relaxed), Relaxed);
         let here = 0u8;
         let thread_pointer: u64;
         // SAFETY: the psABI has a thread's pointer to itself there.
@@ -237,6 +241,10 @@ impl Seat {
 
     pub fn own_memory(&self) -> [u64; 2] {
         [self.own_memory[0].load(Relaxed), self.own_memory[1].load(Relaxed)]
+    }
+
+    pub fn name(&self) -> u32 {
+        self.name.load(Relaxed)
     }
 
     pub fn is_quiet(&self) -> bool {
@@ -332,7 +340,8 @@ impl Seat {
         let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
         let is_named = |name: u32| {
             move |thread: &u32| {
-                seat(*thread).state() != State::Gone && control::slot(*thread).os_thread.load(Relaxed) == name
+                // Who has not begun has no name yet.
+                name != 0 && seat(*thread).state() != State::Gone && seat(*thread).name() == name
             }
         };
         let find = |name: u32| {
