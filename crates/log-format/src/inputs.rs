@@ -38,7 +38,7 @@ use short::Form;
 
 /// "RFRNINP\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNINP\x01");
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 pub const HEADER_BYTES: usize = 64;
 /// Where the header keeps the length of the stream: 8-aligned, so that one store publishes it.
 pub const LENGTH_OFFSET: usize = 16;

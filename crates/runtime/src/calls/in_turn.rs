@@ -6,6 +6,8 @@
 //! passed over; if one comes that the recording has not, the wait is one without limit, the clock shows a little more than it did
 //! last, and there is no such file.
 use crate::calls;
+use crate::calls::buffers;
+use crate::calls::channels;
 use crate::calls::doing;
 use crate::calls::inputs;
 use crate::calls::is_installed;
@@ -52,6 +54,22 @@ pub fn note_difference(entry: &Entry) {
     if entry.time != 0 {
         turns::event_differs();
     }
+}
+
+/// Replay: are these bytes, all of which were written, for the process itself? Then they need not be the recorded ones (`channels.rs`).
+pub fn is_to_self(number: c_long, arguments: &[usize; 6], written: isize) -> bool {
+    turns::is_on() && written == count_of(number, arguments) && channels::is_to_self(arguments[0])
+}
+
+/// How many bytes a call is given to be written.
+fn count_of(number: c_long, arguments: &[usize; 6]) -> isize {
+    let (buffers, count) = match number {
+        libc::SYS_write | libc::SYS_sendto => return arguments[2] as isize,
+        libc::SYS_writev => (arguments[1], arguments[2]),
+        libc::SYS_sendmsg => buffers::of_message(arguments[1]),
+        _ => return -1,
+    };
+    buffers::bytes(buffers, count) as isize
 }
 
 /// The check of a call by which libc's allocator finds out whether it may give memory back.
@@ -267,6 +285,26 @@ impl Local {
             } else {
                 return;
             }
+        }
+    }
+
+    /// Replay: a call has been answered. If it was one by which the thread sent itself a signal, or one that a signal interrupted, the
+    /// signal's handler runs now, however the others' inputs lie in between.
+    pub fn deliver_behind(&mut self, number: c_long, result: isize) {
+        if !turns::is_on() || result != -libc::EINTR as isize && !table::sends_signal(number) {
+            return;
+        }
+        let Some((_, calls)) = self.recorded_inputs.next_signal() else {
+            return;
+        };
+        while self.recorded_inputs.next_signal_number(self.event()).is_some()
+            && self.recorded_inputs.next_signal().is_some_and(|next| next.1 == calls)
+            && !self.inside_event
+        {
+            if self.recorded_inputs.has_place() {
+                turns::wait_for_event(self);
+            }
+            self.deliver_next();
         }
     }
 

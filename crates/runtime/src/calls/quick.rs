@@ -4,6 +4,7 @@
 //! much code and memory a call touches. `entry::enter` looks at this table, makes the call itself and has it recorded after
 //! that: a system call that is made deep inside of functions costs a wrong prediction at the return of each.
 use crate::calls::check;
+use crate::calls::echoes;
 use crate::calls::entry::Registers;
 use crate::calls::inputs::Range;
 use crate::calls::stamp;
@@ -98,7 +99,11 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
         return result;
     };
     let element = (QUICK[number as usize % CALLS] & ELEMENT) as usize;
-    let bytes = if result > 0 { result as usize * element } else { 0 };
+    let written = if result > 0 { result as usize * element } else { 0 };
+    let mut range = (written != 0).then_some((arguments[1] as u64, written));
+    if number == libc::SYS_epoll_ctl && result == 0 {
+        range = echoes::range(number, arguments).map(|given| (given.address as u64, given.bytes));
+    }
     let call = Short {
         event: local.event(),
         number: number as u32,
@@ -108,9 +113,9 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
             true => registers.began,
             false => stamp(number),
         },
-        range: (bytes != 0).then_some((arguments[1] as u64, bytes)),
+        range,
     };
-    // SAFETY: the kernel has just written the range.
+    // SAFETY: the kernel has just written the range, or read it.
     if !unsafe { local.inputs.append_short(&call) } {
         local.record_at_length(&call);
     }
@@ -144,6 +149,8 @@ impl Local {
         } else {
             core::slice::from_ref(&range)
         };
-        self.log_call(call.number as c_long, call.result as isize, call.check, ranges);
+        let mut entry = self.input_entry(call.number as c_long, call.result as isize, call.check);
+        entry.time = call.time;
+        self.log_entry(entry, ranges);
     }
 }

@@ -321,6 +321,8 @@ const fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Wri
         | libc::SYS_kill
         | libc::SYS_tkill
         | libc::SYS_tgkill
+        | libc::SYS_rt_sigqueueinfo
+        | libc::SYS_rt_tgsigqueueinfo
         | libc::SYS_clock_settime
         | libc::SYS_settimeofday => NOTHING,
         _ => return None,
@@ -439,6 +441,16 @@ pub const fn acts_on_others(number: c_long) -> bool {
             | libc::SYS_kill
             | libc::SYS_tkill
             | libc::SYS_tgkill
+            | libc::SYS_rt_sigqueueinfo
+            | libc::SYS_rt_tgsigqueueinfo
+    )
+}
+
+/// Does it send a signal?
+pub fn sends_signal(number: c_long) -> bool {
+    matches!(
+        number,
+        libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill | libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo
     )
 }
 
