@@ -76,7 +76,7 @@ pub struct Entry {
     /// The thread's event that the call was, or was part of.
     pub event: u64,
     pub number: u32,
-    /// Condenses what the program gave to the call; 0: not compared.
+    /// Condenses what the program gave to the call; 0: not compared. Of a call that waits ([`waits`]) and has a time: how long it took.
     pub check: u32,
     pub result: i64,
     /// The processor's time-stamp counter when the call was over; 0: not taken. Comparable between threads.
@@ -109,6 +109,33 @@ impl Entry {
             ranges: u32_at(bytes, 32),
             hash: u32_at(bytes, 36),
         }
+    }
+}
+
+/// May this call wait until something comes from outside? It gives nothing away that would be worth a comparison.
+pub const fn waits(number: u32) -> bool {
+    // x86-64: read, poll, readv, pause, nanosleep, accept, recvfrom, recvmsg, select, wait4, flock, rt_sigtimedwait, rt_sigsuspend, clock_nanosleep,
+    // epoll_wait, waitid, pselect6, ppoll, epoll_pwait, accept4, epoll_pwait2.
+    matches!(
+        number,
+        0 | 7 | 19 | 23 | 34 | 35 | 43 | 45 | 47 | 61 | 73 | 128 | 130 | 230 | 232 | 247 | 270 | 271 | 281 | 288 | 441
+    )
+}
+
+/// Units of the duration of a call that waits, in powers of two of the time-stamp counter: some 20 ns, up to minutes.
+const DURATION_UNIT: u32 = 6;
+
+/// The check of a call that waited.
+#[inline]
+pub fn duration(began: u64, time: u64) -> u32 {
+    (time.saturating_sub(began) >> DURATION_UNIT).min(u32::MAX as u64) as u32
+}
+
+impl Entry {
+    /// When the thread came to a call that waits.
+    pub fn began(&self) -> Option<u64> {
+        (self.time != 0 && waits(self.number))
+            .then(|| self.time - (u64::from(self.check) << DURATION_UNIT).min(self.time))
     }
 }
 

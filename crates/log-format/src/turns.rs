@@ -138,7 +138,9 @@ mod tests {
 
     #[test]
     fn runs_know_the_next_one_of_their_thread() {
-        let turns = Turns::merge(&[vec![1, 4], vec![2, 3, 6], vec![]]);
+        let stamp = |time: u64| run_model::Stamp { time, began: 0 };
+        let stamps = |times: &[u64]| times.iter().copied().map(stamp).collect::<Vec<_>>();
+        let turns = Turns::merge(&[stamps(&[1, 4]), stamps(&[2, 3, 6]), vec![]]);
         let file = encode(
             &turns,
             &Wanted {

@@ -370,6 +370,8 @@ pub struct Input {
     pub bytes: u64,
     /// The processor's time-stamp counter; 0: not taken.
     pub time: u64,
+    /// The same when the thread came to it, if it may have waited there; otherwise 0.
+    pub began: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -419,6 +421,7 @@ pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error
                 result: call.entry.result,
                 bytes: call.ranges().map(|(_, bytes)| bytes.len() as u64).sum(),
                 time: call.entry.time,
+                began: call.entry.began().unwrap_or(0),
             }),
             Ok(None) => return (inputs, None),
             Err(damage) => return (inputs, damaged(&file, damage)),

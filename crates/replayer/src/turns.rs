@@ -20,6 +20,7 @@ use crate::supervise::Watch;
 use crate::verify;
 use log_format::turns::Wanted;
 use run_model::Move;
+use run_model::Stamp;
 use run_model::Turns;
 use run_store::DivergenceReport;
 use run_store::RunDirectory;
@@ -48,13 +49,14 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
         return Ok(None);
     }
     let inputs = ordered_inputs(loaded)?;
-    let times: Vec<Vec<u64>> = inputs
-        .iter()
-        .map(|inputs| inputs.iter().map(|input| input.time).collect())
-        .collect();
+    let stamp = |input: &Input| Stamp {
+        time: input.time,
+        began: input.began,
+    };
+    let stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
     Ok(Some(Turns {
         moves: moves_of(&loaded.run)?.unwrap_or_default(),
-        ..Turns::merge(&times)
+        ..Turns::merge(&stamps)
     }))
 }
 

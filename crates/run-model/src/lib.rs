@@ -35,6 +35,7 @@ pub use schedule::ThreadSchedule;
 pub use turns::AccessId;
 pub use turns::Move;
 pub use turns::Spot;
+pub use turns::Stamp;
 pub use turns::TurnRun;
 pub use turns::Turns;
 

@@ -4,11 +4,20 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// So many inputs of one thread, before another thread's.
+/// So many inputs of one thread, before another thread's. None: the thread came to its next input, and waited there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnRun {
     pub thread: ThreadIndex,
     pub count: u32,
+}
+
+/// When an input happened, and when its thread had come to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// 0: it has none.
+    pub time: u64,
+    /// 0: not known, or it does not matter.
+    pub began: u64,
 }
 
 /// A switch point of a thread, in the thread's own terms: they hold whatever the other threads do.
@@ -56,32 +65,35 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// The order that time stamps give: for each thread, by index, those of its inputs. Inputs without one (0) are in no
+    /// The order that time stamps give: for each thread, by index, those of its inputs. Inputs without one are in no
     /// order with those of other threads.
     ///
     /// A thread's inputs stay in their order. Of two threads with the same time, the one with the lower index comes first.
-    pub fn merge(threads: &[Vec<u64>]) -> Turns {
-        let mut left: Vec<_> = threads
-            .iter()
-            .map(|times| times.iter().copied().filter(|time| *time != 0).peekable())
-            .collect();
+    pub fn merge(threads: &[Vec<Stamp>]) -> Turns {
+        let mut left: Vec<_> = threads.iter().map(|stamps| Places::new(stamps).peekable()).collect();
         let mut first = BinaryHeap::new();
-        for (thread, times) in left.iter_mut().enumerate() {
-            first.extend(times.peek().map(|time| Reverse((*time, thread))));
+        for (thread, places) in left.iter_mut().enumerate() {
+            first.extend(places.peek().map(|place| Reverse((place.time, thread))));
         }
         let mut turns = Turns {
             threads: threads.len() as u32,
             ..Turns::default()
         };
         while let Some(Reverse((_, thread))) = first.pop() {
-            left[thread].next();
-            turns.push(ThreadIndex(thread as u32));
-            first.extend(left[thread].peek().map(|time| Reverse((*time, thread))));
+            let place = left[thread].next();
+            turns.push(ThreadIndex(thread as u32), place.is_some_and(|place| place.is_arrival));
+            first.extend(left[thread].peek().map(|place| Reverse((place.time, thread))));
         }
         turns
     }
 
-    fn push(&mut self, thread: ThreadIndex) {
+    fn push(&mut self, thread: ThreadIndex, is_arrival: bool) {
+        if is_arrival {
+            return self.runs.push(TurnRun { thread, count: 0 });
+        }
+        // Nobody did anything while it waited.
+        let waited = |run: &mut TurnRun| run.thread == thread && run.count == 0;
+        self.runs.pop_if(waited);
         match self.runs.last_mut() {
             Some(last) if last.thread == thread && last.count < u32::MAX => last.count += 1,
             _ => self.runs.push(TurnRun { thread, count: 1 }),
@@ -105,13 +117,58 @@ impl Turns {
     }
 }
 
+/// A place of a thread in the order.
+#[derive(Clone, Copy)]
+struct OwnPlace {
+    time: u64,
+    is_arrival: bool,
+}
+
+/// The places of one thread.
+struct Places<'a> {
+    stamps: core::slice::Iter<'a, Stamp>,
+    /// The input that the thread has come to.
+    next: Option<u64>,
+}
+
+impl Places<'_> {
+    fn new(stamps: &[Stamp]) -> Places<'_> {
+        Places {
+            stamps: stamps.iter(),
+            next: None,
+        }
+    }
+}
+
+impl Iterator for Places<'_> {
+    type Item = OwnPlace;
+
+    fn next(&mut self) -> Option<OwnPlace> {
+        let place = |time: u64, is_arrival: bool| Some(OwnPlace { time, is_arrival });
+        if let Some(time) = self.next.take() {
+            return place(time, false);
+        }
+        let stamp = self.stamps.find(|stamp| stamp.time != 0)?;
+        if stamp.began == 0 || stamp.began >= stamp.time {
+            return place(stamp.time, false);
+        }
+        self.next = Some(stamp.time);
+        place(stamp.began, true)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::vec;
 
+    fn stamps(threads: &[Vec<u64>]) -> Vec<Vec<Stamp>> {
+        let stamp = |time: &u64| Stamp { time: *time, began: 0 };
+        threads.iter().map(|times| times.iter().map(stamp).collect()).collect()
+    }
+
     fn runs(threads: &[Vec<u64>]) -> Vec<(u32, u32)> {
-        let turns = Turns::merge(threads);
+        let turns = Turns::merge(&stamps(threads));
         turns.runs.iter().map(|run| (run.thread.0, run.count)).collect()
     }
 
@@ -134,9 +191,23 @@ mod tests {
 
     #[test]
     fn places_have_threads() {
-        let turns = Turns::merge(&[vec![1, 2, 7], vec![3]]);
+        let turns = Turns::merge(&stamps(&[vec![1, 2, 7], vec![3]]));
         let at = |place: u64| turns.thread_at(place).map(|thread| thread.0);
         assert_eq!(turns.events(), 4);
         assert_eq!([at(0), at(2), at(3), at(4)], [Some(0), Some(1), Some(0), None]);
+    }
+
+    #[test]
+    fn a_thread_that_waits_has_come_there_before() {
+        let stamp = |began: u64, time: u64| Stamp { time, began };
+        let runs = |threads: &[Vec<Stamp>]| -> Vec<(u32, u32)> {
+            let turns = Turns::merge(threads);
+            assert_eq!(turns.events(), 4);
+            assert_eq!(turns.thread_at(3), Some(ThreadIndex(0)));
+            turns.runs.iter().map(|run| (run.thread.0, run.count)).collect()
+        };
+        // It waits while the other does something; and while that does nothing.
+        let waits = [vec![stamp(0, 1), stamp(2, 9), stamp(10, 12)], vec![stamp(0, 3)]];
+        assert_eq!(runs(&waits), [(0, 1), (0, 0), (1, 1), (0, 2)]);
     }
 }

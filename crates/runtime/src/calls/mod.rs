@@ -344,6 +344,8 @@ impl Local {
         let mut entry = self.input_entry(number, result, check(number, arguments, result));
         if table::acts_on_others(number) {
             entry.time = began;
+        } else if began != 0 && log_format::inputs::waits(number as u32) {
+            entry.check = log_format::inputs::duration(began, entry.time);
         }
         self.log_entry(entry, ranges.all());
         if !self.inside_event {
@@ -514,7 +516,8 @@ impl Local {
         let entry = call.entry;
         let result = entry.result as isize;
         let given = check(number, arguments, result);
-        if entry.check != given && entry.check != 0 && !in_turn::is_to_self(number, arguments, result) {
+        let is_compared = entry.check != 0 && entry.began().is_none();
+        if is_compared && entry.check != given && !in_turn::is_to_self(number, arguments, result) {
             in_turn::note_difference(&entry);
             self.diverge(divergence::VALUE, doing(number), 0, entry.check as u64, given as u64);
         }

@@ -7,7 +7,7 @@ use crate::calls::check;
 use crate::calls::echoes;
 use crate::calls::entry::Registers;
 use crate::calls::inputs::Range;
-use crate::calls::stamp;
+use crate::calls::now;
 use crate::calls::table;
 use crate::calls::table::Size;
 use crate::calls::table::Treatment;
@@ -104,17 +104,26 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
     if number == libc::SYS_epoll_ctl && result == 0 {
         range = echoes::range(number, arguments).map(|given| (given.address as u64, given.bytes));
     }
-    let call = Short {
+    let mut call = Short {
         event: local.event(),
         number: number as u32,
-        check: check(number, arguments, result),
+        check: 0,
         result: result as i64,
-        time: match control::is_threaded() && table::acts_on_others(number) {
-            true => registers.began,
-            false => stamp(number),
-        },
+        time: 0,
         range,
     };
+    if !control::is_threaded() {
+        call.check = check(number, arguments, result);
+    } else if table::acts_on_others(number) {
+        call.check = check(number, arguments, result);
+        call.time = registers.began;
+    } else {
+        call.time = now();
+        call.check = match log_format::inputs::waits(number as u32) {
+            true => log_format::inputs::duration(registers.began, call.time),
+            false => check(number, arguments, result),
+        };
+    }
     // SAFETY: the kernel has just written the range, or read it.
     if !unsafe { local.inputs.append_short(&call) } {
         local.record_at_length(&call);

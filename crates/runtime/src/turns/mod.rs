@@ -164,9 +164,10 @@ fn switch(me: u32, what: u32, label: u64) {
 pub fn wait_for_event(local: &Local) {
     let me = local.index;
     switch(me, what::EVENT, 0);
+    seat(me).set(State::Event);
     while order::next_thread() != Some(me) {
-        seat(me).set(State::Event);
         yield_to_best(me);
+        seat(me).set(State::Event);
     }
     seat(me).set(State::Ready);
 }
@@ -291,10 +292,12 @@ fn choose() -> Option<u32> {
     if let Some(ending) = end_is_due() {
         return Some(ending);
     }
-    let best = best().or_else(|| {
-        let is_helped = order::next_thread().is_some_and(seats::interrupt) || accesses::lapse();
-        is_helped.then(best).flatten()
-    });
+    let mut best = best();
+    while best.is_none()
+        && (order::next_thread().is_some_and(seats::interrupt) || order::pass_arrival() || accesses::lapse())
+    {
+        best = self::best();
+    }
     if let Some(best) = best
         && seat(best).has_given_way()
     {

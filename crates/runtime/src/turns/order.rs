@@ -4,6 +4,7 @@ use crate::ending;
 use crate::sys;
 use crate::turns::accesses;
 use crate::turns::points;
+use crate::turns::seats::State;
 use crate::turns::seats::seat;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
@@ -95,9 +96,28 @@ pub fn first_run(thread: u32) -> u32 {
     threads().get(thread as usize).map_or(NO_RUN, |thread| thread.first)
 }
 
-/// Whose input is the next one of the order; nobody's, if all have happened.
+/// Whose input is the next one of the order, or who has to come to one before it; nobody, if all have happened.
 pub fn next_thread() -> Option<u32> {
-    runs().get(RUN.load(Relaxed) as usize).map(|run| run.thread)
+    loop {
+        let run = runs().get(RUN.load(Relaxed) as usize)?;
+        let has_arrived = || matches!(seat(run.thread).state(), State::Event | State::Ending | State::Gone);
+        if run.count != 0 || !has_arrived() {
+            return Some(run.thread);
+        }
+        begin_next(run);
+    }
+}
+
+/// Nobody can go on: if somebody was to come to an input first, that one need not.
+pub fn pass_arrival() -> bool {
+    let arrival = runs().get(RUN.load(Relaxed) as usize).filter(|run| run.count == 0);
+    arrival.map(begin_next).is_some()
+}
+
+fn begin_next(run: &TurnRun) {
+    HAPPENED.store(0, Relaxed);
+    RUN.store(RUN.load(Relaxed) + 1, Relaxed);
+    seat(run.thread).set_next_run(run.next);
 }
 
 /// The next input of the order has happened.
@@ -112,7 +132,5 @@ pub fn advance() {
     if happened < run.count {
         return HAPPENED.store(happened, Relaxed);
     }
-    HAPPENED.store(0, Relaxed);
-    RUN.store(index + 1, Relaxed);
-    seat(run.thread).set_next_run(run.next);
+    begin_next(run);
 }
