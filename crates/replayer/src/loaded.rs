@@ -16,6 +16,7 @@ use log_format::inputs;
 use log_format::inputs::Entry;
 use log_format::inputs::FIRST_SIGNAL;
 use log_format::inputs::Lengths;
+use log_format::inputs::REST;
 use log_format::inputs::SYNC;
 use run_model::Kind;
 use run_model::Logs;
@@ -129,7 +130,8 @@ impl LoadedRun {
     /// The events of a thread that were, or contained, system calls; as far as they can be read.
     pub fn call_events(&self, thread: u32) -> BTreeSet<u64> {
         let (inputs, _) = load_inputs(&self.run, thread);
-        inputs.iter().map(|input| input.event).collect()
+        let calls = inputs.iter().filter(|input| input.what != What::Rest);
+        calls.map(|input| input.event).collect()
     }
 
     /// A run with all its processes; or the part of one of them alone, for looking at.
@@ -380,6 +382,8 @@ pub enum What {
     /// The order of synchronisations was recorded.
     Sync(Op),
     Signal(u32),
+    /// Nothing: the thread came to a stop.
+    Rest,
 }
 
 impl What {
@@ -387,6 +391,7 @@ impl What {
         match entry.number.checked_sub(FIRST_SIGNAL) {
             Some(signal) => What::Signal(signal),
             None if entry.number == SYNC => What::Sync(Op::from_u8(entry.check as u8).unwrap_or_default()),
+            None if entry.number == REST => What::Rest,
             None => What::Call(entry.number),
         }
     }

@@ -48,10 +48,16 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
     if !are_taken(loaded) {
         return Ok(None);
     }
-    let inputs = ordered_inputs(loaded)?;
-    let stamp = |input: &Input| Stamp {
-        time: input.time,
-        began: input.began,
+    let inputs = placed_inputs(loaded)?;
+    let stamp = |input: &Input| match input.what {
+        What::Rest => Stamp {
+            time: 0,
+            began: input.time,
+        },
+        _ => Stamp {
+            time: input.time,
+            began: input.began,
+        },
     };
     let stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
     Ok(Some(Turns {
@@ -81,6 +87,15 @@ pub fn moves_of(run: &RunDirectory) -> Result<Option<Vec<Move>>> {
 
 /// The inputs of each thread that have a place in the order.
 pub fn ordered_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
+    let mut all = placed_inputs(loaded)?;
+    for inputs in &mut all {
+        inputs.retain(|input| input.what != What::Rest);
+    }
+    Ok(all)
+}
+
+/// The same, and where threads came to a stop.
+fn placed_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
     let mut all = Vec::new();
     for (thread, log) in (0..).zip(&loaded.logs.threads) {
         let (inputs, damage) = loaded::load_inputs(&loaded.run, thread);

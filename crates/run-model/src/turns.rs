@@ -4,7 +4,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// So many inputs of one thread, before another thread's. None: the thread came to its next input, and waited there.
+/// So many inputs of one thread, before another thread's. None: the thread came to a stop, at its next input or without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnRun {
     pub thread: ThreadIndex,
@@ -14,9 +14,9 @@ pub struct TurnRun {
 /// When an input happened, and when its thread had come to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// 0: it has none.
+    /// 0: it has none, or there was no input.
     pub time: u64,
-    /// 0: not known, or it does not matter.
+    /// When the thread came to a stop. 0: not known, or it does not matter.
     pub began: u64,
 }
 
@@ -148,7 +148,10 @@ impl Iterator for Places<'_> {
         if let Some(time) = self.next.take() {
             return place(time, false);
         }
-        let stamp = self.stamps.find(|stamp| stamp.time != 0)?;
+        let stamp = self.stamps.find(|stamp| stamp.time != 0 || stamp.began != 0)?;
+        if stamp.time == 0 {
+            return place(stamp.began, true);
+        }
         if stamp.began == 0 || stamp.began >= stamp.time {
             return place(stamp.time, false);
         }
@@ -209,5 +212,11 @@ mod tests {
         // It waits while the other does something; and while that does nothing.
         let waits = [vec![stamp(0, 1), stamp(2, 9), stamp(10, 12)], vec![stamp(0, 3)]];
         assert_eq!(runs(&waits), [(0, 1), (0, 0), (1, 1), (0, 2)]);
+        // It comes to a stop without an input.
+        let rests = [
+            vec![stamp(0, 1), stamp(2, 0), stamp(0, 9), stamp(0, 12)],
+            vec![stamp(0, 3)],
+        ];
+        assert_eq!(runs(&rests), [(0, 1), (0, 0), (1, 1), (0, 2)]);
     }
 }

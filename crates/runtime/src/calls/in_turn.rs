@@ -25,6 +25,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs as inputs_format;
 use log_format::inputs::Call;
 use log_format::inputs::Entry;
+use log_format::inputs::REST;
 use log_format::inputs::SYNC;
 use log_format::inputs::Short;
 use run_model::Kind;
@@ -215,6 +216,26 @@ impl Local {
             self.arm_gate();
         }
         found.result as c_int
+    }
+
+    /// Recording at scope `inputs`, several threads: the thread comes to a stop here, at a futex or its end. Neither an event nor compared: a
+    /// replay lets it come to a stop before it goes on with what others did after this.
+    pub fn record_rest(&mut self) {
+        if !control::inputs_only() || !control::is_threaded() || !is_installed() {
+            return;
+        }
+        let rest = Short {
+            event: self.event(),
+            number: REST,
+            check: 0,
+            result: 0,
+            time: calls::now(),
+            range: None,
+        };
+        // SAFETY: there is no range.
+        if !unsafe { self.inputs.append_short(&rest) } {
+            self.log_call(REST as c_long, 0, 0, &[]);
+        }
     }
 
     /// Scope `inputs`, several threads: how a wait with a time limit ended. Not an event: whether a thread has to wait for a

@@ -4,7 +4,6 @@ use crate::ending;
 use crate::sys;
 use crate::turns::accesses;
 use crate::turns::points;
-use crate::turns::seats::State;
 use crate::turns::seats::seat;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
@@ -96,19 +95,18 @@ pub fn first_run(thread: u32) -> u32 {
     threads().get(thread as usize).map_or(NO_RUN, |thread| thread.first)
 }
 
-/// Whose input is the next one of the order, or who has to come to one before it; nobody, if all have happened.
+/// Whose input is the next one of the order, or who has to come to a stop before it; nobody, if all have happened.
 pub fn next_thread() -> Option<u32> {
     loop {
         let run = runs().get(RUN.load(Relaxed) as usize)?;
-        let has_arrived = || matches!(seat(run.thread).state(), State::Event | State::Ending | State::Gone);
-        if run.count != 0 || !has_arrived() {
+        if run.count != 0 || !seat(run.thread).is_at_rest() {
             return Some(run.thread);
         }
         begin_next(run);
     }
 }
 
-/// Nobody can go on: if somebody was to come to an input first, that one need not.
+/// Nobody can go on: if somebody was to come to a stop first, that one need not.
 pub fn pass_arrival() -> bool {
     let arrival = runs().get(RUN.load(Relaxed) as usize).filter(|run| run.count == 0);
     arrival.map(begin_next).is_some()
