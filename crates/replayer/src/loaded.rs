@@ -374,6 +374,8 @@ pub struct Input {
     pub time: u64,
     /// The same when the thread came to it, if it may have waited there; otherwise 0.
     pub began: u64,
+    /// The same when the thread went on, if it may have done something before; otherwise 0.
+    pub ended: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -427,6 +429,7 @@ pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error
                 bytes: call.ranges().map(|(_, bytes)| bytes.len() as u64).sum(),
                 time: call.entry.time,
                 began: call.entry.began().unwrap_or(0),
+                ended: call.entry.ended().unwrap_or(0),
             }),
             Ok(None) => return (inputs, None),
             Err(damage) => return (inputs, damaged(&file, damage)),

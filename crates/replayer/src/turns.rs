@@ -51,12 +51,13 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
     let inputs = placed_inputs(loaded)?;
     let stamp = |input: &Input| match input.what {
         What::Rest => Stamp {
-            time: 0,
             began: input.time,
+            ..Stamp::default()
         },
         _ => Stamp {
             time: input.time,
             began: input.began,
+            ended: input.ended,
         },
     };
     let stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();

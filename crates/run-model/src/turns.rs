@@ -4,20 +4,33 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// So many inputs of one thread, before another thread's. None: the thread came to a stop, at its next input or without one.
+/// So many inputs of one thread, before another thread's; or none, and what else is known of it at this place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TurnRun {
     pub thread: ThreadIndex,
     pub count: u32,
+    pub kind: RunKind,
 }
 
-/// When an input happened, and when its thread had come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RunKind {
+    Inputs = 0,
+    /// The thread had come to a stop: at its next input, or without one.
+    Rest = 1,
+    /// The thread went on behind its last input.
+    Return = 2,
+}
+
+/// When an input happened, when its thread had come to it, and when it went on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// 0: it has none, or there was no input.
     pub time: u64,
     /// When the thread came to a stop. 0: not known, or it does not matter.
     pub began: u64,
+    /// When the thread went on, if that was later. 0: not known, or at once.
+    pub ended: u64,
 }
 
 /// A switch point of a thread, in the thread's own terms: they hold whatever the other threads do.
@@ -81,22 +94,32 @@ impl Turns {
         };
         while let Some(Reverse((_, thread))) = first.pop() {
             let place = left[thread].next();
-            turns.push(ThreadIndex(thread as u32), place.is_some_and(|place| place.is_arrival));
+            turns.push(
+                ThreadIndex(thread as u32),
+                place.map_or(RunKind::Inputs, |place| place.kind),
+            );
             first.extend(left[thread].peek().map(|place| Reverse((place.time, thread))));
         }
         turns
     }
 
-    fn push(&mut self, thread: ThreadIndex, is_arrival: bool) {
-        if is_arrival {
-            return self.runs.push(TurnRun { thread, count: 0 });
+    fn push(&mut self, thread: ThreadIndex, kind: RunKind) {
+        let is_own = |run: &TurnRun, kind: RunKind| run.thread == thread && run.kind == kind;
+        if kind == RunKind::Inputs {
+            // Nobody did anything while it waited.
+            self.runs.pop_if(|run| is_own(run, RunKind::Rest));
         }
-        // Nobody did anything while it waited.
-        let waited = |run: &mut TurnRun| run.thread == thread && run.count == 0;
-        self.runs.pop_if(waited);
         match self.runs.last_mut() {
-            Some(last) if last.thread == thread && last.count < u32::MAX => last.count += 1,
-            _ => self.runs.push(TurnRun { thread, count: 1 }),
+            Some(last) if is_own(last, RunKind::Inputs) && kind == RunKind::Inputs && last.count < u32::MAX => {
+                last.count += 1;
+            }
+            // Nor before it went on.
+            Some(last) if is_own(last, RunKind::Inputs) && kind == RunKind::Return => {}
+            _ => self.runs.push(TurnRun {
+                thread,
+                count: (kind == RunKind::Inputs) as u32,
+                kind,
+            }),
         }
     }
 
@@ -121,21 +144,21 @@ impl Turns {
 #[derive(Clone, Copy)]
 struct OwnPlace {
     time: u64,
-    is_arrival: bool,
+    kind: RunKind,
 }
 
 /// The places of one thread.
 struct Places<'a> {
     stamps: core::slice::Iter<'a, Stamp>,
-    /// The input that the thread has come to.
-    next: Option<u64>,
+    /// What comes next of the last stamp.
+    next: [Option<OwnPlace>; 2],
 }
 
 impl Places<'_> {
     fn new(stamps: &[Stamp]) -> Places<'_> {
         Places {
             stamps: stamps.iter(),
-            next: None,
+            next: [None; 2],
         }
     }
 }
@@ -144,19 +167,22 @@ impl Iterator for Places<'_> {
     type Item = OwnPlace;
 
     fn next(&mut self) -> Option<OwnPlace> {
-        let place = |time: u64, is_arrival: bool| Some(OwnPlace { time, is_arrival });
-        if let Some(time) = self.next.take() {
-            return place(time, false);
+        if let Some(place) = self.next.iter_mut().find_map(Option::take) {
+            return Some(place);
         }
         let stamp = self.stamps.find(|stamp| stamp.time != 0 || stamp.began != 0)?;
+        let place = |time: u64, kind: RunKind| OwnPlace { time, kind };
+        let input = place(stamp.time, RunKind::Inputs);
+        let rest = place(stamp.began, RunKind::Rest);
         if stamp.time == 0 {
-            return place(stamp.began, true);
+            return Some(rest);
         }
+        self.next[1] = (stamp.ended > stamp.time).then(|| place(stamp.ended, RunKind::Return));
         if stamp.began == 0 || stamp.began >= stamp.time {
-            return place(stamp.time, false);
+            return Some(input);
         }
-        self.next = Some(stamp.time);
-        place(stamp.began, true)
+        self.next[0] = Some(input);
+        Some(rest)
     }
 }
 
@@ -166,7 +192,10 @@ mod tests {
     use alloc::vec;
 
     fn stamps(threads: &[Vec<u64>]) -> Vec<Vec<Stamp>> {
-        let stamp = |time: &u64| Stamp { time: *time, began: 0 };
+        let stamp = |time: &u64| Stamp {
+            time: *time,
+            ..Stamp::default()
+        };
         threads.iter().map(|times| times.iter().map(stamp).collect()).collect()
     }
 
@@ -202,7 +231,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_waits_has_come_there_before() {
-        let stamp = |began: u64, time: u64| Stamp { time, began };
+        let stamp = |began: u64, time: u64| Stamp { time, began, ended: 0 };
+        let acting = |time: u64, ended: u64| Stamp { time, began: 0, ended };
         let runs = |threads: &[Vec<Stamp>]| -> Vec<(u32, u32)> {
             let turns = Turns::merge(threads);
             assert_eq!(turns.events(), 4);
@@ -218,5 +248,8 @@ mod tests {
             vec![stamp(0, 3)],
         ];
         assert_eq!(runs(&rests), [(0, 1), (0, 0), (1, 1), (0, 2)]);
+        // It goes on when the other has done something; and before.
+        let returns = [vec![acting(1, 4), acting(5, 6), stamp(0, 12)], vec![stamp(0, 3)]];
+        assert_eq!(runs(&returns), [(0, 1), (1, 1), (0, 0), (0, 2)]);
     }
 }

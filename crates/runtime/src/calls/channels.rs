@@ -16,6 +16,7 @@ use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use log_format::inputs::ACTING_BITS;
 use log_format::inputs::Entry;
 use runtime_abi::RUNTIME_REGION;
 
@@ -226,7 +227,7 @@ fn with_buffers(buffers: usize, count: usize, bytes: usize, action: impl FnOnce(
 #[derive(Clone, Copy)]
 struct Head {
     bytes: u32,
-    /// As the log has it; 0: not known.
+    /// As the log has it, without how long it took; 0: not known.
     check: u32,
     /// So many have been read; all: it is gone.
     taken: u32,
@@ -355,7 +356,7 @@ impl Queue {
             let length = head.bytes as usize;
             if head.check != 0
                 && length <= bytes
-                && head.check == super::condensed(address, length, head.checked as usize)
+                && head.check == super::condensed(address, length, head.checked as usize) & !ACTING_BITS
             {
                 return Some(at);
             }
@@ -368,7 +369,11 @@ impl Queue {
 /// The call has written the parts, and was given `count` bytes for that.
 fn keep(descriptor: usize, parts: &[(usize, usize)], entry: &Entry, count: usize, checked: usize) {
     // The check is of all it was given.
-    let check = if entry.result as usize == count { entry.check } else { 0 };
+    let check = if entry.result as usize == count {
+        entry.check & !ACTING_BITS
+    } else {
+        0
+    };
     if let Some((channel, side)) = end_of(descriptor)
         && TABLE[channel].sides[1 - side].open.load(Relaxed) != 0
     {

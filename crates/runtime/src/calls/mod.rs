@@ -345,7 +345,8 @@ impl Local {
             note_unknown(number);
         }
         let mut entry = self.input_entry(number, result, check(number, arguments, result));
-        if table::acts_on_others(number) {
+        if table::acts_on_others(number) && began != 0 {
+            entry.check = log_format::inputs::with_duration(entry.check, began, entry.time);
             entry.time = began;
         } else if began != 0 && log_format::inputs::waits(number as u32) {
             entry.check = log_format::inputs::duration(began, entry.time);
@@ -448,13 +449,17 @@ impl Local {
         own
     }
 
-    pub fn input_entry(&self, number: c_long, result: isize, check: u32) -> Entry {
+    pub fn input_entry(&self, number: c_long, result: isize, mut check: u32) -> Entry {
+        let time = stamp(number);
+        if time != 0 && table::acts_on_others(number) {
+            check = log_format::inputs::with_duration(check, time, time);
+        }
         Entry {
             event: self.event(),
             number: number as u32,
             check,
             result: result as i64,
-            time: stamp(number),
+            time,
             ..Entry::default()
         }
     }
@@ -519,10 +524,11 @@ impl Local {
         let entry = call.entry;
         let result = entry.result as isize;
         let given = check(number, arguments, result);
-        let is_compared = entry.check != 0 && entry.began().is_none();
-        if is_compared && entry.check != given && !in_turn::is_to_self(number, arguments, result) {
+        let (recorded, given) = entry.compared(given);
+        let is_compared = recorded != 0 && entry.began().is_none();
+        if is_compared && recorded != given && !in_turn::is_to_self(number, arguments, result) {
             in_turn::note_difference(&entry);
-            self.diverge(divergence::VALUE, doing(number), 0, entry.check as u64, given as u64);
+            self.diverge(divergence::VALUE, doing(number), 0, recorded as u64, given as u64);
         }
         let show = || {
             if result >= 0 {
@@ -567,6 +573,9 @@ impl Local {
         }
         if self.recorded_inputs.next_signal().is_some() {
             self.arm_gate();
+        }
+        if turns::is_on() {
+            turns::wait_for_return(self);
         }
         result
     }

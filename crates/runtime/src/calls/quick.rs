@@ -115,8 +115,9 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
     if !control::is_threaded() {
         call.check = check(number, arguments, result);
     } else if table::acts_on_others(number) {
-        call.check = check(number, arguments, result);
+        let given = check(number, arguments, result);
         call.time = registers.began;
+        call.check = log_format::inputs::with_duration(given, call.time, now());
     } else {
         call.time = now();
         call.check = match log_format::inputs::waits(number as u32) {
@@ -160,6 +161,7 @@ impl Local {
         };
         let mut entry = self.input_entry(call.number as c_long, call.result as isize, call.check);
         entry.time = call.time;
+        entry.check = call.check;
         self.log_entry(entry, ranges);
     }
 }

@@ -173,6 +173,36 @@ pub fn wait_for_event(local: &Local) {
     seat(me).set(State::Ready);
 }
 
+/// After an input by which the thread acted on others: returns when it went on.
+pub fn wait_for_return(local: &Local) {
+    let me = local.index;
+    if !has_turn(me) || !order::has_to_return(me) {
+        return;
+    }
+    seat(me).set(State::Event);
+    // Not any more, if nobody else could go on.
+    while order::has_to_return(me) {
+        match order::next_thread() == Some(me) {
+            true => order::pass_return(me),
+            false => yield_to_best(me),
+        }
+    }
+    seat(me).set(State::Ready);
+}
+
+/// Nobody can go on: somebody who acted on others goes on before its time, if there is one.
+fn return_early() -> bool {
+    let waits = |thread: &u32| seat(*thread).state() == State::Event && order::has_to_return(*thread);
+    let first = (0..seats::count())
+        .filter(waits)
+        .min_by_key(|thread| seat(*thread).next_run());
+    if let Some(thread) = first {
+        order::pass_return(thread);
+        seat(thread).set(State::Ready);
+    }
+    first.is_some()
+}
+
 /// Is the next input of the order one of `thread`'s?
 pub fn is_next(thread: u32) -> bool {
     order::next_thread() == Some(thread)
@@ -295,7 +325,10 @@ fn choose() -> Option<u32> {
     }
     let mut best = best();
     while best.is_none()
-        && (order::next_thread().is_some_and(seats::interrupt) || order::pass_arrival() || accesses::lapse())
+        && (order::next_thread().is_some_and(seats::interrupt)
+            || order::pass_rest()
+            || return_early()
+            || accesses::lapse())
     {
         best = self::best();
     }
