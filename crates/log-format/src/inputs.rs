@@ -56,7 +56,7 @@ pub const CANCEL: u32 = 0xfff3;
 /// No call has this number, and it has a short form: a synchronisation, which is `check`, of `run_model::Op`. The result is what the
 /// function returned.
 pub const SYNC: u32 = 511;
-/// No call either, with a short form: the thread came to a stop, at a futex or its end. Whether it does is not compared.
+/// No call either, with a short form: the thread came to a stop for good.
 pub const REST: u32 = 510;
 /// Where a number has to say it all, a synchronisation's is this, and the `run_model::Op`.
 pub const FIRST_SYNC: u32 = 0xfe00;

@@ -156,9 +156,11 @@ pub unsafe extern "C" fn enter() {
         "syscall",
         call_preserving!("record"),
         "jmp 8f",
-        // It is not logged, unless it is a futex call that waits.
+        // It is not logged, unless it is a futex call with a time limit.
         "4:",
-        "test r11d, {unless_waits}",
+        "test r11d, {unless_timed}",
+        "je 6f",
+        "test r10, r10",
         "je 6f",
         "mov r11d, esi",
         "and r11d, {command}",
@@ -195,7 +197,7 @@ pub unsafe extern "C" fn enter() {
         streams = sym descriptors::STREAMS,
         unless_named = const quick::UNLESS_NAMED,
         real = const quick::REAL,
-        unless_waits = const quick::UNLESS_WAITS,
+        unless_timed = const quick::UNLESS_TIMED,
         command = const turns::COMMAND,
         wait = const libc::FUTEX_WAIT,
         wait_bitset = const libc::FUTEX_WAIT_BITSET,

@@ -218,8 +218,11 @@ impl Local {
         found.result as c_int
     }
 
-    /// Recording at scope `inputs`, several threads: the thread comes to a stop here, at a futex or its end. Neither an event nor compared: a
-    /// replay lets it come to a stop before it goes on with what others did after this.
+    /// Recording at scope `inputs`, several threads: the thread ends. A replay lets it come there before it goes on with what others did
+    /// after this.
+    ///
+    /// The same for futexes was worse than nothing: a thread that is about to wait for a condition has given up a mutex already, so what another one did
+    /// with that has its place before this.
     pub fn record_rest(&mut self) {
         if !control::inputs_only() || !control::is_threaded() || !is_installed() {
             return;

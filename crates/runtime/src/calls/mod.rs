@@ -242,9 +242,6 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
         }
         Treatment::Real | Treatment::Yield | Treatment::End => {
             local.real_calls += 1;
-            if number == libc::SYS_futex && !is_replay && turns::is_wait(arguments) {
-                local.record_rest();
-            }
             let result = real(arguments);
             if number == libc::SYS_futex && !is_replay {
                 local.record_timed_wait(arguments, result);

@@ -28,8 +28,8 @@ const LOGGED: u8 = 1 << 6;
 pub const UNLESS_SHOWN: u8 = 1 << 5;
 /// Not if the last two arguments ask for a name.
 pub const UNLESS_NAMED: u8 = 1 << 4;
-/// If it is not logged: unless it waits for a futex.
-pub const UNLESS_WAITS: u8 = 1;
+/// If it is not logged: unless it waits with a time limit.
+pub const UNLESS_TIMED: u8 = 1;
 /// As many elements as the result says are written to where the second argument points: the size of one.
 const ELEMENT: u8 = UNLESS_NAMED - 1;
 
@@ -47,7 +47,7 @@ pub static QUICK: [u8; CALLS] = {
 /// No call is here that changes what descriptors stand for, or who may do what, or that another part of the runtime must know of.
 const fn quick(number: c_long) -> u8 {
     let what = match number {
-        libc::SYS_futex => REAL | UNLESS_WAITS,
+        libc::SYS_futex => REAL | UNLESS_TIMED,
         libc::SYS_madvise | libc::SYS_sched_yield => REAL,
         libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_sendto | libc::SYS_sendmsg => {
             LOGGED | UNLESS_SHOWN

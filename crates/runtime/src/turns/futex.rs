@@ -28,17 +28,13 @@ fn refuse(errno: i32) -> isize {
     -errno as isize
 }
 
-/// May this futex call wait?
-pub fn is_wait(arguments: &[usize; 6]) -> bool {
-    matches!(
+/// May this futex call wait, and for a limited time?
+pub fn is_timed(arguments: &[usize; 6]) -> bool {
+    let waits = matches!(
         arguments[1] as i32 & COMMAND,
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI | LOCK_PI2 | libc::FUTEX_WAIT_REQUEUE_PI
-    )
-}
-
-/// And for a limited time?
-pub fn is_timed(arguments: &[usize; 6]) -> bool {
-    is_wait(arguments) && arguments[3] != 0
+    );
+    waits && arguments[3] != 0
 }
 
 /// Replay: a futex call of the thread that has the turn.

@@ -35,7 +35,6 @@ pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
 pub use futex::is_timed;
-pub use futex::is_wait;
 pub use order::is_on;
 pub use order::open;
 
