@@ -165,7 +165,7 @@ pub fn wait_for_event(local: &Local) {
     let me = local.index;
     switch(me, what::EVENT, 0);
     seat(me).set(State::Event);
-    while order::next_thread() != Some(me) {
+    while !is_next(me) {
         yield_to_best(me);
         seat(me).set(State::Event);
     }
@@ -204,7 +204,7 @@ fn return_early() -> bool {
 
 /// Is the next input of the order one of `thread`'s?
 pub fn is_next(thread: u32) -> bool {
-    order::next_thread() == Some(thread)
+    order::next_input() == Some(thread)
 }
 
 /// The input that `wait_for_event` waited for has happened.
@@ -310,7 +310,8 @@ fn settle() {
 fn can_go_on(thread: u32) -> bool {
     match seat(thread).state() {
         State::Ready => true,
-        State::Event => is_next(thread),
+        // Before an input, or behind one.
+        State::Event => order::next_thread() == Some(thread),
         // A futex may be woken for no reason: who waits for a word that has changed looks at it again.
         State::Futex => seat(thread).is_overtaken() || seat(thread).ends_when_due() && is_next(thread),
         _ => false,
@@ -324,7 +325,7 @@ fn choose() -> Option<u32> {
     }
     let mut best = best();
     while best.is_none()
-        && (order::next_thread().is_some_and(seats::interrupt)
+        && (order::next_input().is_some_and(seats::interrupt)
             || order::pass_rest()
             || return_early()
             || accesses::lapse())

@@ -115,6 +115,13 @@ pub fn next_thread() -> Option<u32> {
     }
 }
 
+/// Whose input is next, if nobody has to come to a stop, or to go on, before it.
+pub fn next_input() -> Option<u32> {
+    let thread = next_thread()?;
+    let is_input = runs()[RUN.load(Relaxed) as usize].count != 0;
+    is_input.then_some(thread)
+}
+
 /// Does `thread` have to wait until the order has it go on behind its last input?
 pub fn has_to_return(thread: u32) -> bool {
     let run = runs().get(seat(thread).next_run() as usize);

@@ -317,7 +317,7 @@ impl Seat {
     pub fn is_at_rest(&self) -> bool {
         match self.state() {
             State::Ready => false,
-            State::Futex => !self.is_overtaken() && !self.ends_when_due(),
+            State::Futex => !self.is_overtaken(),
             _ => true,
         }
     }
