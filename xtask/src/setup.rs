@@ -23,8 +23,11 @@ const PACKAGES: [(&str, &str); 9] = [
 const BY_HAND: &str = "install these packages by hand (LLVM 22 is also at https://apt.llvm.org): ";
 
 /// What `bench inputs` measures.
-pub const MEASURED: [(&str, &str); 4] = [
+pub const MEASURED: [(&str, &str); 7] = [
     ("memcached", "memcached"),
+    ("apache2-bin", "/usr/sbin/apache2"),
+    ("apache2-utils", "ab"),
+    ("strace", "strace"),
     ("redis-server", "redis-benchmark"),
     ("pigz", "pigz"),
     ("zstd", "zstd"),

@@ -167,6 +167,7 @@ fn write_inputs(
                 What::Call(number) => (Some(replayer::call_name(number)), None),
                 What::Sync(op) => (Some(describe::sync(op)), None),
                 What::Signal(signal) => (None, Some(signal)),
+                What::Rest => (None, None),
             };
             let (event, result, bytes, time) = (input.event, input.result, input.bytes, input.time);
             let line = json!({ "thread": thread, "event": event, "call": call, "signal": signal, "result": result,
@@ -181,6 +182,7 @@ fn write_inputs(
             What::Call(number) => write!(out, "{} = {}", replayer::call_name(number), input.result)?,
             What::Sync(op) => write!(out, "{} = {}", describe::sync(op), input.result)?,
             What::Signal(signal) => write!(out, "signal {signal}")?,
+            What::Rest => write!(out, "comes to a stop")?,
         }
         if input.bytes != 0 {
             write!(out, ", {} bytes", input.bytes)?;

@@ -57,6 +57,8 @@ pub const CANCEL: u32 = 0xfff3;
 /// No call has this number, and it has a short form: a synchronisation, which is `check`, of `run_model::Op`. The result is what the
 /// function returned.
 pub const SYNC: u32 = 511;
+/// No call either, with a short form: the thread came to a stop for good.
+pub const REST: u32 = 510;
 /// Where a number has to say it all, a synchronisation's is this, and the `run_model::Op`.
 pub const FIRST_SYNC: u32 = 0xfe00;
 /// Numbers from here on are signals: this, and the signal's number.
@@ -77,7 +79,8 @@ pub struct Entry {
     /// The thread's event that the call was, or was part of.
     pub event: u64,
     pub number: u32,
-    /// Condenses what the program gave to the call; 0: not compared.
+    /// Condenses what the program gave to the call; 0: not compared. If it has a time: of a call that waits ([`waits`]), how long it took; of one
+    /// that acts on others ([`acts`]), that in the last 12 bits.
     pub check: u32,
     pub result: i64,
     /// The processor's time-stamp counter when the call was over; 0: not taken. Comparable between threads.
@@ -110,6 +113,70 @@ impl Entry {
             ranges: u32_at(bytes, 32),
             hash: u32_at(bytes, 36),
         }
+    }
+}
+
+/// May this call wait until something comes from outside? It gives nothing away that would be worth a comparison.
+pub const fn waits(number: u32) -> bool {
+    // x86-64: read, poll, readv, pause, nanosleep, accept, recvfrom, recvmsg, select, wait4, flock, rt_sigtimedwait, rt_sigsuspend, clock_nanosleep,
+    // epoll_wait, waitid, pselect6, ppoll, epoll_pwait, accept4, epoll_pwait2.
+    matches!(
+        number,
+        0 | 7 | 19 | 23 | 34 | 35 | 43 | 45 | 47 | 61 | 73 | 128 | 130 | 230 | 232 | 247 | 270 | 271 | 281 | 288 | 441
+    )
+}
+
+/// May it end a wait of another thread's, or be seen by it, by what it does? Then its time is when it began: when it is over, the other one may
+/// have gone on for a while.
+pub const fn acts(number: u32) -> bool {
+    // x86-64: write, pwrite64, writev, sendfile, connect, sendto, sendmsg, shutdown, kill, close, rt_sigqueueinfo, tkill, tgkill, splice,
+    // pwritev, rt_tgsigqueueinfo, copy_file_range, pwritev2, close_range.
+    matches!(
+        number,
+        1 | 18 | 20 | 40 | 42 | 44 | 46 | 48 | 62 | 3 | 129 | 200 | 234 | 275 | 296 | 297 | 326 | 328 | 436
+    )
+}
+
+/// Units of the duration of a call that waits, in powers of two of the time-stamp counter: some 20 ns, up to minutes.
+const DURATION_UNIT: u32 = 6;
+
+/// The check of a call that waited.
+#[inline]
+pub fn duration(began: u64, time: u64) -> u32 {
+    (time.saturating_sub(began) >> DURATION_UNIT).min(u32::MAX as u64) as u32
+}
+
+/// Bits of a check that are the duration of a call that acts: four of an exponent, eight of a number.
+pub const ACTING_BITS: u32 = 0xfff;
+const NUMBER_BITS: u32 = 8;
+
+/// The check of a call that acts on others, with how long it took.
+#[inline]
+pub fn with_duration(check: u32, began: u64, ended: u64) -> u32 {
+    let units = duration(began, ended).min(0xff << 15);
+    let exponent = (u32::BITS - units.leading_zeros()).saturating_sub(NUMBER_BITS);
+    check & !ACTING_BITS | exponent << NUMBER_BITS | units >> exponent
+}
+
+impl Entry {
+    /// When the thread went on behind a call that acts on others.
+    pub fn ended(&self) -> Option<u64> {
+        let units = u64::from(self.check & 0xff) << (self.check >> NUMBER_BITS & 0xf);
+        (self.time != 0 && acts(self.number)).then(|| self.time + (units << DURATION_UNIT))
+    }
+
+    /// What is to be compared of the check: if `given` is what it would be now, the same of that.
+    pub fn compared(&self, given: u32) -> (u32, u32) {
+        match self.time != 0 && acts(self.number) {
+            true => (self.check & !ACTING_BITS, given & !ACTING_BITS),
+            false => (self.check, given),
+        }
+    }
+
+    /// When the thread came to a call that waits.
+    pub fn began(&self) -> Option<u64> {
+        (self.time != 0 && waits(self.number))
+            .then(|| self.time - (u64::from(self.check) << DURATION_UNIT).min(self.time))
     }
 }
 

@@ -60,7 +60,7 @@ pub fn encode(turns: &Turns, wanted: &Wanted<'_>) -> Vec<u8> {
         file.extend(wanted.window.get(thread).copied().unwrap_or(0).to_le_bytes());
     }
     for (run, next) in turns.runs.iter().zip(next) {
-        for number in [run.thread.0, run.count, next, 0] {
+        for number in [run.thread.0, run.count, next, run.kind as u32] {
             file.extend(number.to_le_bytes());
         }
     }
@@ -154,7 +154,12 @@ mod tests {
 
     #[test]
     fn runs_know_the_next_one_of_their_thread() {
-        let turns = Turns::merge(&[vec![1, 4], vec![2, 3, 6], vec![]]);
+        let stamp = |time: u64| run_model::Stamp {
+            time,
+            ..run_model::Stamp::default()
+        };
+        let stamps = |times: &[u64]| times.iter().copied().map(stamp).collect::<Vec<_>>();
+        let turns = Turns::merge(&[stamps(&[1, 4]), stamps(&[2, 3, 6]), vec![]]);
         let file = encode(
             &turns,
             &Wanted {

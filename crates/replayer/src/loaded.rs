@@ -16,6 +16,7 @@ use log_format::inputs;
 use log_format::inputs::Entry;
 use log_format::inputs::FIRST_SIGNAL;
 use log_format::inputs::Lengths;
+use log_format::inputs::REST;
 use log_format::inputs::SYNC;
 use log_format::inputs::labels;
 use log_format::inputs::labels::LABEL;
@@ -132,7 +133,8 @@ impl LoadedRun {
     /// The events of a thread that were, or contained, system calls; as far as they can be read.
     pub fn call_events(&self, thread: u32) -> BTreeSet<u64> {
         let (inputs, _) = load_inputs(&self.run, thread);
-        inputs.iter().map(|input| input.event).collect()
+        let calls = inputs.iter().filter(|input| input.what != What::Rest);
+        calls.map(|input| input.event).collect()
     }
 
     /// A run with all its processes; or the part of one of them alone, for looking at.
@@ -375,6 +377,10 @@ pub struct Input {
     pub time: u64,
     /// Where the program went on behind it, the nearest address of its own code; 0: not known.
     pub label: u64,
+    /// The same when the thread came to it, if it may have waited there; otherwise 0.
+    pub began: u64,
+    /// The same when the thread went on, if it may have done something before; otherwise 0.
+    pub ended: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -383,6 +389,8 @@ pub enum What {
     /// The order of synchronisations was recorded.
     Sync(Op),
     Signal(u32),
+    /// Nothing: the thread came to a stop.
+    Rest,
 }
 
 impl What {
@@ -390,6 +398,7 @@ impl What {
         match entry.number.checked_sub(FIRST_SIGNAL) {
             Some(signal) => What::Signal(signal),
             None if entry.number == SYNC => What::Sync(Op::from_u8(entry.check as u8).unwrap_or_default()),
+            None if entry.number == REST => What::Rest,
             None => What::Call(entry.number),
         }
     }
@@ -432,6 +441,8 @@ pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error
                     true => labels.next(call.entry.number, written.take()),
                     false => 0,
                 },
+                began: call.entry.began().unwrap_or(0),
+                ended: call.entry.ended().unwrap_or(0),
             }),
             Ok(None) => return (inputs, None),
             Err(damage) => return (inputs, damaged(&file, damage)),

@@ -255,6 +255,7 @@ fn label_of(input: &Input) -> Label {
         What::Call(number) => made_at(u64::from(number), input.label),
         What::Sync(op) => Label(FIRST_CALL + u64::from(log_format::inputs::FIRST_SYNC) + op as u64),
         What::Signal(number) => Label(FIRST_SIGNAL + u64::from(number)),
+        What::Rest => Label::NONE,
     }
 }
 

@@ -24,6 +24,7 @@ use crate::verify;
 use log_format::turns::Wanted;
 use run_model::Kind;
 use run_model::Move;
+use run_model::Stamp;
 use run_model::ThreadIndex;
 use run_model::Turns;
 use run_store::DivergenceReport;
@@ -57,16 +58,24 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
     if !are_taken(loaded) {
         return Ok(None);
     }
-    let inputs = ordered_inputs(loaded)?;
-    let times: Vec<Vec<u64>> = inputs
-        .iter()
-        .map(|inputs| inputs.iter().map(|input| input.time).collect())
-        .collect();
+    let inputs = placed_inputs(loaded)?;
+    let stamp = |input: &Input| match input.what {
+        What::Rest => Stamp {
+            began: input.time,
+            ..Stamp::default()
+        },
+        _ => Stamp {
+            time: input.time,
+            began: input.began,
+            ended: input.ended,
+        },
+    };
+    let stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
     let turns = Turns {
         moves: moves_of(&loaded.run)?.unwrap_or_default(),
-        ..Turns::merge(&times)
+        ..Turns::merge(&stamps)
     };
-    check(loaded, &inputs, &turns)?;
+    check(loaded, &ordered_inputs(loaded)?, &turns)?;
     Ok(Some(turns))
 }
 
@@ -143,6 +152,15 @@ pub fn moves_of(run: &RunDirectory) -> Result<Option<Vec<Move>>> {
 
 /// The inputs of each thread that have a place in the order.
 pub fn ordered_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
+    let mut all = placed_inputs(loaded)?;
+    for inputs in &mut all {
+        inputs.retain(|input| input.what != What::Rest);
+    }
+    Ok(all)
+}
+
+/// The same, and where threads came to a stop.
+fn placed_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
     let mut all = Vec::new();
     for (thread, log) in (0..).zip(&loaded.logs.threads) {
         let (inputs, damage) = loaded::load_inputs(&loaded.run, thread);

@@ -34,7 +34,9 @@ pub use schedule::Schedule;
 pub use schedule::ThreadSchedule;
 pub use turns::AccessId;
 pub use turns::Move;
+pub use turns::RunKind;
 pub use turns::Spot;
+pub use turns::Stamp;
 pub use turns::TurnRun;
 pub use turns::Turns;
 

@@ -549,7 +549,8 @@ pub mod turns_file {
         pub count: u32,
         /// The same thread's next run, or `NO_RUN`.
         pub next: u32,
-        pub reserved: u32,
+        /// `run_model::RunKind`.
+        pub kind: u32,
     }
 
     /// A switch point of a thread, or an access in the block after it: `run_model::Spot`, `run_model::AccessId`.

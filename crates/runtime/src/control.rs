@@ -45,7 +45,7 @@ pub struct Switches {
     /// A log could not grow, or may not: no thread logs any more.
     stopped: AtomicBool,
     /// There has been a second thread.
-    threaded: AtomicBool,
+    pub threaded: AtomicBool,
     /// Recording: one of `Recorder`.
     recorder: AtomicU8,
     /// What recorded orders already say is recorded all the same (without O2).

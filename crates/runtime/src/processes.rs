@@ -378,6 +378,7 @@ impl Local {
         let count = self.event();
         // The tool waits for as many.
         control::root().processes.fetch_add(1, Relaxed);
+        calls::share_channels();
         // SAFETY: the program's own call, but for the signal.
         match unsafe { sys::syscall(number, arguments) } {
             0 => {

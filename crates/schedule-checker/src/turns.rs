@@ -4,6 +4,7 @@
 //! every input is in it, each thread's in their own order, none before one of another thread that was over earlier, and none
 //! of a thread before its creation.
 use run_model::Move;
+use run_model::RunKind;
 use run_model::Spot;
 use run_model::ThreadIndex;
 use run_model::Turns;
@@ -111,11 +112,12 @@ fn check_order(inputs: &[Vec<Placed>], turns: &Turns) -> Result<(), Disorder> {
     let mut now = 0;
     for (index, run) in turns.runs.iter().enumerate() {
         let (thread, at) = (run.thread, run.thread.0 as usize);
+        // What else is known of a thread has places, too, and no inputs.
         let own = inputs
             .get(at)
-            .filter(|_| run.count > 0)
+            .filter(|_| (run.count > 0) == (run.kind == RunKind::Inputs))
             .ok_or(Disorder::Run { index })?;
-        if !is_born[at] {
+        if !is_born[at] && run.kind == RunKind::Inputs {
             return Err(Disorder::Unborn { thread });
         }
         for _ in 0..run.count {

@@ -1,7 +1,9 @@
 //! What the judge of turns accepts and rejects.
 use run_model::AccessId;
 use run_model::Move;
+use run_model::RunKind;
 use run_model::Spot;
+use run_model::Stamp;
 use run_model::ThreadIndex;
 use run_model::TurnRun;
 use run_model::Turns;
@@ -21,6 +23,7 @@ fn turns(threads: u32, runs: &[(u32, u32)]) -> Turns {
     let run = |(thread, count): &(u32, u32)| TurnRun {
         thread: ThreadIndex(*thread),
         count: *count,
+        kind: RunKind::Inputs,
     };
     Turns {
         threads,
@@ -53,7 +56,12 @@ fn accepts_what_merging_gives_and_rejects_it_when_two_neighbours_change_places()
                 let thread = (pattern >> place & 1) as usize;
                 times[thread].push(100 + 10 * place - if place == 4 { back } else { 0 });
             }
-            let merged = Turns::merge(&times);
+            let stamp = |time: &u64| Stamp {
+                time: *time,
+                ..Stamp::default()
+            };
+            let stamps = times.each_ref().map(|times| times.iter().map(stamp).collect());
+            let merged = Turns::merge(&stamps);
             let inputs = [placed(&times[0]), placed(&times[1])];
             assert_eq!(check_turns(&inputs, &merged), Ok(()), "{times:?}");
             for at in 1..merged.runs.len() {

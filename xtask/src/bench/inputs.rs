@@ -3,7 +3,7 @@
 //! Compared is the processor time, in user and kernel mode, of the measured process alone. On a shared machine that varies by
 //! more than what is measured, so natively and recorded take turns as often as possible: two servers are up all the time,
 //! one of them recorded, and are given bursts of requests by turns; compressors are run by turns. Each pair of turns gives
-//! a ratio. Servers have one processor and their client another.
+//! a ratio. Servers have one processor and their client another. A few turns more are under strace, which looks at each system call, too.
 use super::load;
 use super::load::Requests;
 use super::measure;
@@ -30,6 +30,9 @@ const BOTH_CPUS: &str = "0,1";
 const MEMCACHED_BURST: u64 = 12_800;
 /// Requests of each of two tests in a burst.
 const REDIS_BURST: u64 = 5_000;
+const APACHE_BURST: u64 = 4_000;
+/// Turns under strace.
+const TRACED_TURNS: usize = 3;
 const FILE_BYTES: usize = 32 << 20;
 
 /// One program, and the work it is given in one turn.
@@ -40,11 +43,16 @@ struct Subject {
     requests: u64,
 }
 
-const SUBJECTS: [Subject; 4] = [
+const SUBJECTS: [Subject; 6] = [
     Subject {
         name: "memcached",
         work: "-t 4; 32 connections, 90 % get, 10 % set of 100 bytes",
         requests: MEMCACHED_BURST,
+    },
+    Subject {
+        name: "apache2",
+        work: "mpm_event, 8 threads; ab -c 8, a page of 1 kB",
+        requests: APACHE_BURST,
     },
     Subject {
         name: "redis-server",
@@ -61,6 +69,11 @@ const SUBJECTS: [Subject; 4] = [
         work: "-T2, the same file",
         requests: 1,
     },
+    Subject {
+        name: "sort",
+        work: "--parallel=2 -S 16M, the same file",
+        requests: 1,
+    },
 ];
 
 /// What one subject took in all its turns.
@@ -68,6 +81,8 @@ const SUBJECTS: [Subject; 4] = [
 struct Turns {
     native: Vec<f64>,
     recorded: Vec<f64>,
+    /// The program's, and strace's own.
+    traced: Vec<f64>,
     log_bytes: f64,
     /// How long the recorded turns took.
     recorded_wall_s: f64,
@@ -84,7 +99,7 @@ pub fn inputs(arguments: &[&str]) -> Result<(), Failure> {
     crate::build()?;
     let folder = target().join("bench-inputs");
     fs::create_dir_all(&folder)?;
-    let file = folder.join("words.txt");
+    let file = folder.join("lines.txt");
     write_words(&file)?;
     let chosen = |subject: &&Subject| options.names.is_empty() || options.names.iter().any(|p| p == subject.name);
     let subjects: Vec<&Subject> = SUBJECTS.iter().filter(chosen).collect();
@@ -92,7 +107,7 @@ pub fn inputs(arguments: &[&str]) -> Result<(), Failure> {
     for subject in &subjects {
         eprintln!("xtask: {}, {} turns", subject.name, options.repetitions);
         results.push(match subject.name {
-            "memcached" | "redis-server" => serve(subject, &folder, options.repetitions)?,
+            "memcached" | "redis-server" | "apache2" => serve(subject, &folder, options.repetitions)?,
             _ => compress(subject, &folder, &file, options.repetitions)?,
         });
     }
@@ -105,13 +120,13 @@ pub fn inputs(arguments: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Words of a small vocabulary, some often and some rarely: as compressible as text.
+/// Lines of words of a small vocabulary, some often and some rarely: as compressible as text.
 fn write_words(path: &Path) -> Result<(), Failure> {
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() >= FILE_BYTES as u64) {
         return Ok(());
     }
     let mut out = BufWriter::new(fs::File::create(path)?);
-    let (mut state, mut bytes) = (7u64, 0);
+    let (mut state, mut bytes, mut words) = (7u64, 0, 0);
     let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;
@@ -120,60 +135,113 @@ fn write_words(path: &Path) -> Result<(), Failure> {
     };
     while bytes < FILE_BYTES {
         // The product of two makes small numbers frequent.
-        let word = format!("{:x} ", (next() % 4096) * (next() % 256) * 0x9e37);
+        words += 1;
+        let end = if words % 8 == 0 { '\n' } else { ' ' };
+        let word = format!("{:x}{end}", (next() % 4096) * (next() % 256) * 0x9e37);
         out.write_all(word.as_bytes())?;
         bytes += word.len();
     }
     Ok(out.flush()?)
 }
 
-/// Two servers, and bursts of requests for one and the other.
+/// How a program is run.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    Native,
+    Recorded(&'a Path),
+    Traced,
+}
+
+/// Servers, and bursts of requests for one and the other.
 fn serve(subject: &Subject, folder: &Path, turns: usize) -> Result<Turns, Failure> {
     let run = folder.join("run");
     cleared(&run)?;
-    let ports = [load::free_port()?, load::free_port()?];
-    let command = |port: u16, run| {
-        let words: &[&str] = match subject.name {
-            "memcached" => &["-l", "127.0.0.1", "-U", "0", "-t", "4", "-m", "64", "-u", "root", "-p"],
-            _ => &["--save", "", "--bind", "127.0.0.1", "--port"],
-        };
-        on(SERVER_CPU, subject.name, run, words, &[port.to_string()])
+    let ports = [load::free_port()?, load::free_port()?, load::free_port()?];
+    let command = |port: u16, way: Way<'_>| -> Result<Command, Failure> {
+        let own = [port.to_string()];
+        Ok(match subject.name {
+            "memcached" => {
+                let words = ["-l", "127.0.0.1", "-U", "0", "-t", "4", "-m", "64", "-u", "root", "-p"];
+                on(SERVER_CPU, subject.name, way, &words, &own)
+            }
+            "apache2" => {
+                let configured = configure_apache(folder, port)?;
+                on(
+                    SERVER_CPU,
+                    "/usr/sbin/apache2",
+                    way,
+                    &["-DFOREGROUND", "-f"],
+                    &[configured],
+                )
+            }
+            _ => {
+                let words = ["--save", "", "--bind", "127.0.0.1", "--port"];
+                on(SERVER_CPU, subject.name, way, &words, &own)
+            }
+        })
     };
-    let native = Started::new(command(ports[0], None))?;
-    let recorded = Started::new(command(ports[1], Some(&run)))?;
+    let native = Started::new(command(ports[0], Way::Native)?)?;
+    let recorded = Started::new(command(ports[1], Way::Recorded(&run))?)?;
+    let traced = Started::new(command(ports[2], Way::Traced)?)?;
     let mut result = Turns::default();
-    let worked = alternate(subject, [&native, &recorded], ports, turns, &mut result);
-    native.terminate();
-    recorded.terminate();
-    let ended = (native.finish(None), recorded.finish(Some(&run)));
+    let worked = alternate(subject, [&native, &recorded, &traced], ports, turns, &mut result);
+    for server in [&native, &recorded] {
+        server.terminate();
+    }
+    // strace does not pass it on.
+    let behind = measure::only_child(traced.id()).map(measure::terminate);
+    let ended = (native.finish(None), recorded.finish(Some(&run)), traced.finish(None));
     worked?;
+    behind?;
     ended.0?;
     result.log_bytes = ended.1?.log_bytes;
+    ended.2?;
     Ok(result)
+}
+
+/// One process with threads, and a page.
+fn configure_apache(folder: &Path, port: u16) -> Result<String, Failure> {
+    const MODULES: &str = "/usr/lib/apache2/modules";
+    let root = folder.join(format!("apache-{port}"));
+    fs::create_dir_all(&root)?;
+    fs::write(root.join("index.html"), "A page of a thousand bytes. ".repeat(36))?;
+    let root = root.display().to_string();
+    let configuration = format!(
+        "ServerRoot {root}\nDefaultRuntimeDir {root}\nPidFile {root}/pid\nServerName localhost\nListen 127.0.0.1:{port}\n\
+         LoadModule mpm_event_module {MODULES}/mod_mpm_event.so\nLoadModule authz_core_module {MODULES}/mod_authz_core.so\n\
+         LoadModule dir_module {MODULES}/mod_dir.so\nDocumentRoot {root}\nErrorLog {root}/errors\nUser www-data\nGroup www-data\n\
+         StartServers 1\nServerLimit 1\nThreadsPerChild 8\nMaxRequestWorkers 8\nMinSpareThreads 1\nMaxSpareThreads 8\n"
+    );
+    let file = format!("{root}/conf");
+    fs::write(&file, configuration)?;
+    Ok(file)
 }
 
 fn alternate(
     subject: &Subject,
-    servers: [&Started; 2],
-    ports: [u16; 2],
+    servers: [&Started; 3],
+    ports: [u16; 3],
     turns: usize,
     result: &mut Turns,
 ) -> Result<(), Failure> {
     for port in ports {
         load::wait_for(port)?;
     }
-    // `taskset` becomes the server; refrain is its parent.
-    let processes = [servers[0].id(), measure::only_child(servers[1].id())?];
+    // `taskset` becomes the server; refrain is its parent. strace is measured with it.
+    let processes = [servers[0].id(), measure::only_child(servers[1].id())?, servers[2].id()];
     for turn in 0..turns + 1 {
         // Each goes first as often as the other.
-        for which in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
-            let (before, started) = (measure::cpu_of(processes[which])?, Instant::now());
+        let first = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
+        let traced = (turn <= TRACED_TURNS).then_some(2);
+        for which in first.into_iter().chain(traced) {
+            let (before, started) = (measure::cpu_of_family(processes[which])?, Instant::now());
             burst(subject, ports[which], turn)?;
-            let cpu_s = measure::cpu_of(processes[which])? - before;
+            let cpu_s = measure::cpu_of_family(processes[which])? - before;
             // The first turn is for warming up.
             match (turn, which) {
                 (0, _) => {}
                 (_, 0) => result.native.push(cpu_s),
+                (_, 2) => result.traced.push(cpu_s),
                 _ => {
                     result.recorded.push(cpu_s);
                     result.recorded_wall_s += started.elapsed().as_secs_f64();
@@ -196,58 +264,68 @@ fn burst(subject: &Subject, port: u16, turn: usize) -> Result<(), Failure> {
         measure::pin_to("all")?;
         return loaded;
     }
-    let (port, requests) = (port.to_string(), REDIS_BURST.to_string());
     let mut client = Command::new("taskset");
-    client.args([
-        "-c",
-        CLIENT_CPU,
-        "redis-benchmark",
-        "-p",
-        &port,
-        "-c",
-        "50",
-        "-n",
-        &requests,
-    ]);
-    client.args(["-t", "set,get", "-q"]).stdout(Stdio::null());
+    client
+        .args(["-c", CLIENT_CPU])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if subject.name == "apache2" {
+        client.args(["ab", "-q", "-c", "8", "-n", &APACHE_BURST.to_string()]);
+        client.arg(format!("http://127.0.0.1:{port}/"));
+    } else {
+        client.args(["redis-benchmark", "-p", &port.to_string(), "-c", "50"]);
+        client.args(["-n", &REDIS_BURST.to_string(), "-t", "set,get", "-q"]);
+    }
     match client.status()?.success() {
         true => Ok(()),
-        false => Err(Failure::new("redis-benchmark failed")),
+        false => Err(Failure::new(format!("the client of {} failed", subject.name))),
     }
 }
 
-/// Runs of a compressor, by turns.
+/// Runs of a program that reads a file and writes one, by turns.
 fn compress(subject: &Subject, folder: &Path, file: &Path, turns: usize) -> Result<Turns, Failure> {
     let (run, out) = (folder.join("run"), folder.join("words.out").display().to_string());
     let file = file.display().to_string();
-    let once = |run: Option<&Path>| -> Result<Sample, Failure> {
+    let once = |way: Way<'_>| -> Result<Sample, Failure> {
         let command = match subject.name {
+            "sort" => on(
+                BOTH_CPUS,
+                "sort",
+                way,
+                &["--parallel=2", "-S", "16M", "-o"],
+                &[out.clone(), file.clone()],
+            ),
             // It writes beside its input.
             "pigz" => on(
                 BOTH_CPUS,
                 "pigz",
-                run,
+                way,
                 &["-k", "-f", "-p", "2"],
                 std::slice::from_ref(&file),
             ),
             _ => on(
                 BOTH_CPUS,
                 "zstd",
-                run,
+                way,
                 &["-q", "-f", "-T2", "-o"],
                 &[out.clone(), file.clone()],
             ),
         };
+        let run = if let Way::Recorded(run) = way { Some(run) } else { None };
         Started::new(command)?.finish(run)
     };
     let mut result = Turns::default();
     for turn in 0..turns + 1 {
         cleared(&run)?;
-        for which in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
-            let sample = once((which == 1).then_some(&run))?;
+        let ways = [Way::Native, Way::Recorded(&run), Way::Traced];
+        let first = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
+        let traced = (turn <= TRACED_TURNS).then_some(2);
+        for which in first.into_iter().chain(traced) {
+            let sample = once(ways[which])?;
             match (turn, which) {
                 (0, _) => {}
                 (_, 0) => result.native.push(sample.cpu_s),
+                (_, 2) => result.traced.push(sample.cpu_s),
                 _ => {
                     result.recorded.push(sample.cpu_s);
                     result.recorded_wall_s += sample.wall_s;
@@ -259,14 +337,18 @@ fn compress(subject: &Subject, folder: &Path, file: &Path, turns: usize) -> Resu
     Ok(result)
 }
 
-/// `program` on these processors, under `refrain record` if there is a directory to record into.
-fn on(cpus: &str, program: &str, run: Option<&Path>, words: &[&str], more: &[String]) -> Command {
+/// `program` on these processors, under `refrain record` or strace if it is to be.
+fn on(cpus: &str, program: &str, way: Way<'_>, words: &[&str], more: &[String]) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", cpus]);
-    if let Some(run) = run {
-        command.arg(crate::refrain());
-        command.args(["record", "--scope", "inputs", "-o"]).arg(run).arg("--");
-        command.env("REFRAIN_DIR", run.with_extension("store"));
+    match way {
+        Way::Native => {}
+        Way::Recorded(run) => {
+            command.arg(crate::refrain());
+            command.args(["record", "--scope", "inputs", "-o"]).arg(run).arg("--");
+            command.env("REFRAIN_DIR", run.with_extension("store"));
+        }
+        Way::Traced => _ = command.args(["strace", "-f", "-o", "/dev/null"]),
     }
     command.arg(program).args(words).args(more);
     command.stdin(Stdio::null()).stdout(Stdio::null());
@@ -290,9 +372,10 @@ fn quartiles(mut ratios: Vec<f64>) -> [f64; 3] {
 
 fn lines(subjects: &[&Subject], results: &[Turns]) -> Result<String, Failure> {
     let mut text = String::from(
-        "| program | work | native CPU | recorded CPU | ratio of the sums | ratios of turns: quartiles | log |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| program | work | native CPU | recorded CPU | ratio of the sums | ratios of turns: quartiles | log | under strace |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
+    let mut medians = Vec::new();
     for (subject, turns) in subjects.iter().zip(results) {
         let each = |seconds: f64| match subject.requests {
             1 => format!("{seconds:.3} s/run"),
@@ -305,19 +388,25 @@ fn lines(subjects: &[&Subject], results: &[Turns]) -> Result<String, Failure> {
             .zip(&turns.recorded)
             .map(|(native, recorded)| recorded / native);
         let [low, middle, high] = quartiles(ratios.collect());
+        medians.push(middle);
         let median = |cpu: &[f64]| each(table::median(cpu.iter().copied()));
         let rate = turns.log_bytes / turns.recorded_wall_s.max(0.001);
         writeln!(
             text,
-            "| {} | {} | {} | {} | {:.3}× | {low:.3}, **{middle:.3}**, {high:.3} | {} |",
+            "| {} | {} | {} | {} | {:.3}× | {low:.3}, **{middle:.3}**, {high:.3} | {} | {:.1}× |",
             subject.name,
             subject.work,
             median(&turns.native),
             median(&turns.recorded),
             sum(&turns.recorded) / sum(&turns.native),
             table::per_second(rate),
+            table::median(turns.traced.iter().copied()) / table::median(turns.native.iter().copied()),
         )
         .map_err(|e| Failure::new(e.to_string()))?;
     }
+    let mean = medians.iter().sum::<f64>() / medians.len().max(1) as f64;
+    let worst = medians.iter().copied().fold(f64::NAN, f64::max);
+    writeln!(text, "\nMean of the medians {mean:.3}, the worst {worst:.3}.")
+        .map_err(|e| Failure::new(e.to_string()))?;
     Ok(text.trim_end().to_owned())
 }

@@ -98,8 +98,17 @@ impl Started {
     }
 }
 
+/// Processor time that a running process and those it has started have had.
+pub fn cpu_of_family(process: u32) -> Result<f64, Failure> {
+    let mut seconds = cpu_of(process)?;
+    for child in children_of(process)?.split_whitespace() {
+        seconds += child.parse().map_or(Ok(0.0), cpu_of_family)?;
+    }
+    Ok(seconds)
+}
+
 /// Processor time that the threads of a running process have had, those that ended excepted.
-pub fn cpu_of(process: u32) -> Result<f64, Failure> {
+fn cpu_of(process: u32) -> Result<f64, Failure> {
     let mut nanoseconds = 0u64;
     for task in fs::read_dir(format!("/proc/{process}/task"))? {
         // "time on a processor, time waiting for one, slices"; nothing if the thread has just ended.
@@ -109,12 +118,23 @@ pub fn cpu_of(process: u32) -> Result<f64, Failure> {
     Ok(nanoseconds as f64 / 1e9)
 }
 
-/// The one child of a process that has one.
-pub fn only_child(process: u32) -> Result<u32, Failure> {
+fn children_of(process: u32) -> Result<String, Failure> {
     let mut children = String::new();
     for task in fs::read_dir(format!("/proc/{process}/task"))? {
-        children.push_str(&fs::read_to_string(task?.path().join("children"))?);
+        children.push_str(&fs::read_to_string(task?.path().join("children")).unwrap_or_default());
     }
+    Ok(children)
+}
+
+/// Asks a process that somebody we started has started to end.
+pub fn terminate(process: u32) {
+    // SAFETY: the child of a child of ours that waits for it.
+    unsafe { libc::kill(process as libc::pid_t, libc::SIGTERM) };
+}
+
+/// The one child of a process that has one.
+pub fn only_child(process: u32) -> Result<u32, Failure> {
+    let children = children_of(process)?;
     let children = children.trim();
     children
         .parse()

@@ -15,7 +15,7 @@ use core::mem::offset_of;
 pub struct Registers {
     pub number: c_long,
     pub arguments: [usize; 6],
-    /// When it began, if it went the quick way and is one that others may have been waiting for.
+    /// When it began, if it went the quick way and is logged, in a process with several threads.
     pub began: u64,
 }
 
@@ -142,8 +142,8 @@ pub unsafe extern "C" fn enter() {
         "jne 7f",
         "test r11d, {real}",
         "jne 4f",
-        // When it began, if others may have been waiting for it.
-        "test r11d, {unless_shown}",
+        // When it began, if there is an order of threads.
+        "cmp byte ptr [rip + {switches} + {threaded}], 0",
         "je 5f",
         "mov [rsp + {third}], rdx",
         "rdtsc",
@@ -189,6 +189,7 @@ pub unsafe extern "C" fn enter() {
         ".cfi_endproc",
         switches = sym control::SWITCHES,
         quick = const offset_of!(control::Switches, quick),
+        threaded = const offset_of!(control::Switches, threaded),
         calls = const quick::CALLS,
         table = sym quick::QUICK,
         unless_shown = const quick::UNLESS_SHOWN,

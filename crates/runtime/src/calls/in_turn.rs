@@ -6,6 +6,8 @@
 //! passed over; if one comes that the recording has not, the wait is one without limit, the clock shows a little more than it did
 //! last, and there is no such file.
 use crate::calls;
+use crate::calls::buffers;
+use crate::calls::channels;
 use crate::calls::doing;
 use crate::calls::inputs;
 use crate::calls::is_installed;
@@ -23,6 +25,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs as inputs_format;
 use log_format::inputs::Call;
 use log_format::inputs::Entry;
+use log_format::inputs::REST;
 use log_format::inputs::SYNC;
 use log_format::inputs::Short;
 use run_model::Kind;
@@ -52,6 +55,22 @@ pub fn note_difference(entry: &Entry) {
     if entry.time != 0 {
         turns::event_differs();
     }
+}
+
+/// Replay: are these bytes, all of which were written, for the process itself? Then they need not be the recorded ones (`channels.rs`).
+pub fn is_to_self(number: c_long, arguments: &[usize; 6], written: isize) -> bool {
+    turns::is_on() && written == count_of(number, arguments) && channels::is_to_self(arguments[0])
+}
+
+/// How many bytes a call is given to be written.
+fn count_of(number: c_long, arguments: &[usize; 6]) -> isize {
+    let (buffers, count) = match number {
+        libc::SYS_write | libc::SYS_sendto => return arguments[2] as isize,
+        libc::SYS_writev => (arguments[1], arguments[2]),
+        libc::SYS_sendmsg => buffers::of_message(arguments[1]),
+        _ => return -1,
+    };
+    buffers::bytes(buffers, count) as isize
 }
 
 /// The check of a call by which libc's allocator finds out whether it may give memory back.
@@ -199,6 +218,29 @@ impl Local {
         found.result as c_int
     }
 
+    /// Recording at scope `inputs`, several threads: the thread ends. A replay lets it come there before it goes on with what others did
+    /// after this.
+    ///
+    /// The same for futexes was worse than nothing: a thread that is about to wait for a condition has given up a mutex already, so what another one did
+    /// with that has its place before this.
+    pub fn record_rest(&mut self) {
+        if !control::inputs_only() || !control::is_threaded() || !is_installed() {
+            return;
+        }
+        let rest = Short {
+            event: self.event(),
+            number: REST,
+            check: 0,
+            result: 0,
+            time: calls::now(),
+            range: None,
+        };
+        // SAFETY: there is no range.
+        if !unsafe { self.inputs.append_short(&rest) } {
+            self.log_call(REST as c_long, 0, 0, &[]);
+        }
+    }
+
     /// Scope `inputs`, several threads: how a wait with a time limit ended. Not an event: whether a thread has to wait for a
     /// lock depends on the others.
     pub fn record_timed_wait(&mut self, arguments: &[usize; 6], result: isize) {
@@ -267,6 +309,26 @@ impl Local {
             } else {
                 return;
             }
+        }
+    }
+
+    /// Replay: a call has been answered. If it was one by which the thread sent itself a signal, or one that a signal interrupted, the
+    /// signal's handler runs now, however the others' inputs lie in between.
+    pub fn deliver_behind(&mut self, number: c_long, result: isize) {
+        if !turns::is_on() || result != -libc::EINTR as isize && !table::sends_signal(number) {
+            return;
+        }
+        let Some((_, calls)) = self.recorded_inputs.next_signal() else {
+            return;
+        };
+        while self.recorded_inputs.next_signal_number(self.event()).is_some()
+            && self.recorded_inputs.next_signal().is_some_and(|next| next.1 == calls)
+            && !self.inside_event
+        {
+            if self.recorded_inputs.has_place() {
+                turns::wait_for_event(self);
+            }
+            self.deliver_next();
         }
     }
 

@@ -224,8 +224,8 @@ impl InputReader {
         let reader = self.reader.as_mut()?;
         let following = loop {
             match reader.next_call() {
-                // For the tool.
-                Ok(Some(call)) if call.entry.number == LABEL => {}
+                // For the tool, which orders the threads.
+                Ok(Some(call)) if matches!(call.entry.number, LABEL | inputs::REST) => {}
                 Ok(call) => break call,
                 Err(_) => ending::die(b"the recorded inputs of a thread are damaged", 0),
             }

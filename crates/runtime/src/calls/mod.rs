@@ -1,6 +1,9 @@
 //! System calls: recorded where they happen, answered from the log in replay. See `README.md`.
+mod buffers;
 pub mod cancellation;
+mod channels;
 mod descriptors;
+mod echoes;
 mod entry;
 mod in_turn;
 mod inputs;
@@ -16,6 +19,7 @@ mod stream;
 mod table;
 mod vdso;
 
+pub use channels::share_all as share_channels;
 pub use descriptors::alone as write_alone;
 pub use descriptors::nobody_writes;
 pub use in_turn::note_cancel;
@@ -275,7 +279,11 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
                 note_unknown(number);
             }
             match is_replay {
-                true => local.answer(number, arguments),
+                true => {
+                    let result = local.answer(number, arguments);
+                    local.deliver_behind(number, result);
+                    result
+                }
                 false => local.record_call(number, arguments, real),
             }
         }
@@ -345,13 +353,19 @@ impl Local {
             if number == libc::SYS_writev {
                 descriptors::count_shown(arguments[0], result as u64);
             }
+            if let Some(given) = echoes::range(number, arguments) {
+                ranges.add(given.address, given.from, given.bytes);
+            }
         }
         if ranges.is_short {
             note_unknown(number);
         }
         let mut entry = self.input_entry(number, result, check(number, arguments, result));
-        if table::acts_on_others(number) {
+        if table::acts_on_others(number) && began != 0 {
+            entry.check = log_format::inputs::with_duration(entry.check, began, entry.time);
             entry.time = began;
+        } else if began != 0 && log_format::inputs::waits(number as u32) {
+            entry.check = log_format::inputs::duration(began, entry.time);
         }
         self.log_entry(entry, ranges.all());
         if !self.inside_event {
@@ -451,13 +465,17 @@ impl Local {
         own
     }
 
-    pub fn input_entry(&self, number: c_long, result: isize, check: u32) -> Entry {
+    pub fn input_entry(&self, number: c_long, result: isize, mut check: u32) -> Entry {
+        let time = stamp(number);
+        if time != 0 && table::acts_on_others(number) {
+            check = log_format::inputs::with_duration(check, time, time);
+        }
         Entry {
             event: self.event(),
             number: number as u32,
             check,
             result: result as i64,
-            time: stamp(number),
+            time,
             ..Entry::default()
         }
     }
@@ -529,9 +547,11 @@ impl Local {
         let entry = call.entry;
         let result = entry.result as isize;
         let given = check(number, arguments, result);
-        if entry.check != given && entry.check != 0 {
+        let (recorded, given) = entry.compared(given);
+        let is_compared = recorded != 0 && entry.began().is_none();
+        if is_compared && recorded != given && !in_turn::is_to_self(number, arguments, result) {
             in_turn::note_difference(&entry);
-            self.diverge(divergence::VALUE, doing(number), 0, entry.check as u64, given as u64);
+            self.diverge(divergence::VALUE, doing(number), 0, recorded as u64, given as u64);
         }
         let show = || {
             if result >= 0 {
@@ -551,8 +571,17 @@ impl Local {
         if turns::is_on() && number != libc::SYS_mmap {
             places::put(number, arguments, &call);
             in_turn::note_clock(number, arguments);
+            if result >= 0 {
+                echoes::follow(number, arguments, &call);
+                channels::follow(number, arguments, &entry);
+            }
         }
-        for (address, bytes) in call.ranges().filter(|_| number != libc::SYS_mmap && !turns::is_on()) {
+        let written = match number {
+            libc::SYS_mmap => 0,
+            _ if turns::is_on() => 0,
+            _ => entry.ranges as usize - echoes::is_last_of(number, arguments, &call) as usize,
+        };
+        for (address, bytes) in call.ranges().take(written) {
             match self.inside_event {
                 true => inputs::copy(bytes.as_ptr(), address as *mut u8, bytes.len()),
                 false => self.take_in(address, bytes.as_ptr(), bytes.len()),
@@ -567,6 +596,9 @@ impl Local {
         }
         if self.recorded_inputs.next_signal().is_some() {
             self.arm_gate();
+        }
+        if turns::is_on() {
+            turns::wait_for_return(self);
         }
         result
     }
@@ -789,16 +821,26 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
     if result < 0 {
         return 0;
     }
-    let Some((bytes, count)) = table::outgoing(number) else {
-        if in_turn::asks_for_heap(number, arguments) {
-            return in_turn::ASKS_FOR_HEAP;
+    if let Some((bytes, count)) = table::outgoing(number) {
+        return condensed(arguments[bytes], arguments[count], CHECKED_BYTES);
+    }
+    match number {
+        libc::SYS_writev => buffers::check(arguments[1], arguments[2]),
+        libc::SYS_sendmsg => {
+            let (buffers, count) = buffers::of_message(arguments[1]);
+            buffers::check(buffers, count)
         }
-        return number as u32 | 1;
-    };
-    let length = arguments[count].min(CHECKED_BYTES);
-    // SAFETY: the kernel has read them.
-    let bytes = unsafe { core::slice::from_raw_parts(arguments[bytes] as *const u8, length) };
-    (RangeHash::of(bytes).fold() ^ arguments[count] as u32) | 1
+        _ if in_turn::asks_for_heap(number, arguments) => in_turn::ASKS_FOR_HEAP,
+        _ => number as u32 | 1,
+    }
+}
+
+/// Condenses bytes that the program gives out, or has given out: the first ones of them.
+#[inline]
+fn condensed(address: usize, count: usize, bytes_max: usize) -> u32 {
+    // SAFETY: the kernel has read them, or written them; or they are a copy of ours.
+    let bytes = unsafe { core::slice::from_raw_parts(address as *const u8, count.min(bytes_max)) };
+    (RangeHash::of(bytes).fold() ^ count as u32) | 1
 }
 
 /// When a call of several threads' was over: scope `inputs` knows nothing else about their order. A clock that was read

@@ -4,9 +4,10 @@
 //! much code and memory a call touches. `entry::enter` looks at this table, makes the call itself and has it recorded after
 //! that: a system call that is made deep inside of functions costs a wrong prediction at the return of each.
 use crate::calls::check;
+use crate::calls::echoes;
 use crate::calls::entry::Registers;
 use crate::calls::inputs::Range;
-use crate::calls::stamp;
+use crate::calls::now;
 use crate::calls::table;
 use crate::calls::table::Size;
 use crate::calls::table::Treatment;
@@ -98,20 +99,34 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
         return result;
     };
     let element = (QUICK[number as usize % CALLS] & ELEMENT) as usize;
-    let bytes = if result > 0 { result as usize * element } else { 0 };
-    let call = Short {
+    let written = if result > 0 { result as usize * element } else { 0 };
+    let mut range = (written != 0).then_some((arguments[1] as u64, written));
+    if number == libc::SYS_epoll_ctl && result == 0 {
+        range = echoes::range(number, arguments).map(|given| (given.address as u64, given.bytes));
+    }
+    let mut call = Short {
         event: local.event(),
         number: number as u32,
-        check: check(number, arguments, result),
+        check: 0,
         result: result as i64,
-        time: match control::is_threaded() && table::acts_on_others(number) {
-            true => registers.began,
-            false => stamp(number),
-        },
-        range: (bytes != 0).then_some((arguments[1] as u64, bytes)),
+        time: 0,
+        range,
     };
+    if !control::is_threaded() {
+        call.check = check(number, arguments, result);
+    } else if table::acts_on_others(number) {
+        let given = check(number, arguments, result);
+        call.time = registers.began;
+        call.check = log_format::inputs::with_duration(given, call.time, now());
+    } else {
+        call.time = now();
+        call.check = match log_format::inputs::waits(number as u32) {
+            true => log_format::inputs::duration(registers.began, call.time),
+            false => check(number, arguments, result),
+        };
+    }
     local.note_label(call.number, call.time, registers.stack());
-    // SAFETY: the kernel has just written the range.
+    // SAFETY: the kernel has just written the range, or read it.
     if !unsafe { local.inputs.append_short(&call) } {
         local.record_at_length(&call);
     }
@@ -147,6 +162,7 @@ impl Local {
         };
         let mut entry = self.input_entry(call.number as c_long, call.result as isize, call.check);
         entry.time = call.time;
+        entry.check = call.check;
         self.append_entry(entry, ranges);
     }
 }

@@ -10,6 +10,7 @@
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
 use crate::calls;
 use crate::calls::cancellation;
+use crate::calls::echoes;
 use crate::calls::inputs::Range;
 use crate::control;
 use crate::control::Mode;
@@ -433,6 +434,9 @@ impl Local {
         if let Some((_, bytes)) = entry.ranges().next() {
             let bytes = &bytes[..bytes.len().min(INFO_BYTES)];
             crate::calls::inputs::copy(bytes.as_ptr(), (&raw mut info).cast(), bytes.len());
+        }
+        if turns::is_on() {
+            echoes::replace_in_info(&raw mut info as usize);
         }
         self.run_handler((entry.entry.number - FIRST) as c_int, info);
     }

@@ -321,6 +321,8 @@ const fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Wri
         | libc::SYS_kill
         | libc::SYS_tkill
         | libc::SYS_tgkill
+        | libc::SYS_rt_sigqueueinfo
+        | libc::SYS_rt_tgsigqueueinfo
         | libc::SYS_clock_settime
         | libc::SYS_settimeofday => NOTHING,
         _ => return None,
@@ -417,28 +419,27 @@ pub fn sleeps(number: c_long) -> bool {
     matches!(number, libc::SYS_nanosleep | libc::SYS_clock_nanosleep)
 }
 
-/// May it end a wait of another thread's, by what it does? Then its time is when it began: when it is over, the other one may
-/// have gone on for a while.
+/// May it end a wait of another thread's, by what it does?
 pub const fn acts_on_others(number: c_long) -> bool {
+    log_format::inputs::acts(number as u32)
+}
+
+const _: () = {
+    use log_format::inputs::acts;
+    use log_format::inputs::waits;
+    assert!(acts(libc::SYS_write as u32) && acts(libc::SYS_close as u32) && acts(libc::SYS_rt_tgsigqueueinfo as u32));
+    assert!(acts(libc::SYS_splice as u32) && acts(libc::SYS_tgkill as u32) && acts(libc::SYS_close_range as u32));
+    assert!(
+        waits(libc::SYS_read as u32) && waits(libc::SYS_epoll_pwait2 as u32) && waits(libc::SYS_rt_sigtimedwait as u32)
+    );
+    assert!(waits(libc::SYS_accept4 as u32) && waits(libc::SYS_pselect6 as u32) && waits(libc::SYS_waitid as u32));
+};
+
+/// Does it send a signal?
+pub fn sends_signal(number: c_long) -> bool {
     matches!(
         number,
-        libc::SYS_write
-            | libc::SYS_writev
-            | libc::SYS_pwrite64
-            | libc::SYS_pwritev
-            | libc::SYS_pwritev2
-            | libc::SYS_sendto
-            | libc::SYS_sendmsg
-            | libc::SYS_sendfile
-            | libc::SYS_splice
-            | libc::SYS_copy_file_range
-            | libc::SYS_connect
-            | libc::SYS_shutdown
-            | libc::SYS_close
-            | libc::SYS_close_range
-            | libc::SYS_kill
-            | libc::SYS_tkill
-            | libc::SYS_tgkill
+        libc::SYS_kill | libc::SYS_tkill | libc::SYS_tgkill | libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo
     )
 }
 

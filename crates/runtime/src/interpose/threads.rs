@@ -359,6 +359,7 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
         local.complete();
         ending::be_the_last(local);
     } else if control::inputs_only() {
+        local.record_rest();
         local.acquisition(Kind::Exit, 0, 0, &[]);
     } else {
         local.create_epoch(Kind::Exit, 0, &[]);

@@ -198,7 +198,9 @@ fn wait_for_word(local: &mut Local, mut wait: Wait, is_timed: bool) -> isize {
     seat(me).set(State::Ready);
     let is_due = wait.if_due != IfDue::Nothing && turns::is_next(me);
     let result = if is_woken || is_due { seat(me).result() } else { 0 };
-    if result == timed_out {
+    // One that was woken ends here as well: if it waits again, that is another wait.
+    let was_woken = result == 0 && is_timed && recorded_wait(local).is_some() && turns::is_next(me);
+    if result == timed_out || was_woken {
         local.take_input();
     }
     result as isize

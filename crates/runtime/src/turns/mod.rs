@@ -199,10 +199,11 @@ pub fn wait_for_event(local: &Local) {
     let me = local.index;
     if !follow::is_on() {
         switch(me, SEVERAL, what::EVENT, 0);
-    }
-    while !follow::is_on() && order::next_thread() != Some(me) {
         seat(me).set(State::Event);
+    }
+    while !follow::is_on() && !is_next(me) {
         yield_to_best(me);
+        seat(me).set(State::Event);
     }
     if follow::is_on() {
         follow::end(me);
@@ -210,9 +211,39 @@ pub fn wait_for_event(local: &Local) {
     seat(me).set(State::Ready);
 }
 
+/// After an input by which the thread acted on others: returns when it went on.
+pub fn wait_for_return(local: &Local) {
+    let me = local.index;
+    if !has_turn(me) || !order::has_to_return(me) {
+        return;
+    }
+    seat(me).set(State::Event);
+    // Not any more, if nobody else could go on.
+    while order::has_to_return(me) {
+        match order::next_thread() == Some(me) {
+            true => order::pass_return(me),
+            false => yield_to_best(me),
+        }
+    }
+    seat(me).set(State::Ready);
+}
+
+/// Nobody can go on: somebody who acted on others goes on before its time, if there is one.
+fn return_early() -> bool {
+    let waits = |thread: &u32| seat(*thread).state() == State::Event && order::has_to_return(*thread);
+    let first = (0..seats::count())
+        .filter(waits)
+        .min_by_key(|thread| seat(*thread).next_run());
+    if let Some(thread) = first {
+        order::pass_return(thread);
+        seat(thread).set(State::Ready);
+    }
+    first.is_some()
+}
+
 /// Is the next input of the order one of `thread`'s?
 pub fn is_next(thread: u32) -> bool {
-    order::next_thread() == Some(thread)
+    order::next_input() == Some(thread)
 }
 
 /// The input that `wait_for_event` waited for has happened.
@@ -324,7 +355,8 @@ fn settle() {
 fn can_go_on(thread: u32) -> bool {
     match seat(thread).state() {
         State::Ready => true,
-        State::Event => is_next(thread),
+        // Before an input, or behind one.
+        State::Event => order::next_thread() == Some(thread),
         // A futex may be woken for no reason: who waits for a word that has changed looks at it again.
         State::Futex => seat(thread).is_overtaken() || seat(thread).ends_when_due() && is_next(thread),
         _ => false,
@@ -339,10 +371,15 @@ fn choose() -> Option<u32> {
     if let Some(ending) = end_is_due() {
         return Some(ending);
     }
-    let best = best().or_else(|| {
-        let is_helped = order::next_thread().is_some_and(seats::interrupt) || accesses::lapse();
-        is_helped.then(best).flatten()
-    });
+    let mut best = best();
+    while best.is_none()
+        && (order::next_input().is_some_and(seats::interrupt)
+            || order::pass_rest()
+            || return_early()
+            || accesses::lapse())
+    {
+        best = self::best();
+    }
     if let Some(best) = best
         && seat(best).has_given_way()
     {

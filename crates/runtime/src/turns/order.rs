@@ -10,6 +10,7 @@ use crate::turns::seats::seat;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use run_model::RunKind;
 use runtime_abi::RUNTIME_REGION;
 use runtime_abi::turns_file::FILE_NAME;
 use runtime_abi::turns_file::MAGIC;
@@ -20,6 +21,8 @@ use runtime_abi::turns_file::TurnRun;
 use runtime_abi::turns_file::TurnsHeader;
 use runtime_abi::turns_file::VERSION;
 
+const REST: u32 = RunKind::Rest as u32;
+const RETURN: u32 = RunKind::Return as u32;
 const TURNS: u64 = RUNTIME_REGION + 0x0a00_0000_0000;
 /// Another one, while it is compared with that.
 const OTHER_TURNS: u64 = RUNTIME_REGION + 0x0a80_0000_0000;
@@ -143,9 +146,57 @@ pub fn first_run(thread: u32) -> u32 {
     threads().get(thread as usize).map_or(NO_RUN, |thread| thread.first)
 }
 
-/// Whose input is the next one of the order; nobody's, if all have happened.
+/// Whose input is the next one of the order, or who has to come to a stop before it; nobody, if all have happened.
 pub fn next_thread() -> Option<u32> {
-    runs().get(RUN.load(Relaxed) as usize).map(|run| run.thread)
+    loop {
+        let run = runs().get(RUN.load(Relaxed) as usize)?;
+        let is_passed = match run.kind {
+            REST => seat(run.thread).is_at_rest(),
+            // Nobody else could go on.
+            RETURN => seat(run.thread).next_run() != RUN.load(Relaxed),
+            _ => false,
+        };
+        if !is_passed {
+            return Some(run.thread);
+        }
+        begin_next(run);
+    }
+}
+
+/// Whose input is next, if nobody has to come to a stop, or to go on, before it.
+pub fn next_input() -> Option<u32> {
+    let thread = next_thread()?;
+    let is_input = runs()[RUN.load(Relaxed) as usize].count != 0;
+    is_input.then_some(thread)
+}
+
+/// Does `thread` have to wait until the order has it go on behind its last input?
+pub fn has_to_return(thread: u32) -> bool {
+    let run = runs().get(seat(thread).next_run() as usize);
+    run.is_some_and(|run| run.kind == RETURN)
+}
+
+/// It goes on.
+pub fn pass_return(thread: u32) {
+    let index = seat(thread).next_run();
+    if let Some(run) = runs().get(index as usize) {
+        seat(thread).set_next_run(run.next);
+    }
+}
+
+/// Nobody can go on: if somebody was to come to a stop first, that one need not.
+pub fn pass_rest() -> bool {
+    let rest = runs().get(RUN.load(Relaxed) as usize).filter(|run| run.kind == REST);
+    rest.map(begin_next).is_some()
+}
+
+fn begin_next(run: &TurnRun) {
+    let index = RUN.load(Relaxed);
+    HAPPENED.store(0, Relaxed);
+    RUN.store(index + 1, Relaxed);
+    if seat(run.thread).next_run() == index {
+        seat(run.thread).set_next_run(run.next);
+    }
 }
 
 /// The next input of the order has happened.
@@ -160,7 +211,5 @@ pub fn advance() {
     if happened < run.count {
         return HAPPENED.store(happened, Relaxed);
     }
-    HAPPENED.store(0, Relaxed);
-    RUN.store(index + 1, Relaxed);
-    seat(run.thread).set_next_run(run.next);
+    begin_next(run);
 }

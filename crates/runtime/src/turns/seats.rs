@@ -353,6 +353,15 @@ impl Seat {
         find(self.expected.load(Relaxed)).or_else(|| find(holder))
     }
 
+    /// It has come to a stop: at an input, at a futex, or for good.
+    pub fn is_at_rest(&self) -> bool {
+        match self.state() {
+            State::Ready => false,
+            State::Futex => !self.is_overtaken(),
+            _ => true,
+        }
+    }
+
     /// Its wait ends as soon as its next input is due.
     pub fn ends_when_due(&self) -> bool {
         self.is_at_once.load(Relaxed)
