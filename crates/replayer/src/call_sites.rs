@@ -53,7 +53,8 @@ type Identity = [u8; IDENTITY_BYTES];
 pub struct CallSites {
     /// The table that the first process begins with, or the reason why there is none: inputs are then not recorded.
     pub first: std::result::Result<Vec<u8>, String>,
-    known: Mutex<BTreeMap<PathBuf, Option<Arc<Analysed>>>>,
+    /// By the path, and whether all calls are wanted, because the file is a program that the runtime hosts.
+    known: Mutex<BTreeMap<(PathBuf, bool), Option<Arc<Analysed>>>>,
 }
 
 struct Analysed {
@@ -70,13 +71,17 @@ impl CallSites {
     }
 
     /// Nothing for a file that cannot be read, or is no object. `path` is what it is known as, `file` where it is.
-    fn analyse(&self, path: &Path, file: &Path) -> Option<Arc<Analysed>> {
+    fn analyse(&self, path: &Path, file: &Path, is_guest: bool) -> Option<Arc<Analysed>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let analysed = known.entry(path.to_owned()).or_insert_with(|| {
+        let find = match is_guest {
+            true => syscall_sites::find_all,
+            false => syscall_sites::find_anywhere,
+        };
+        let analysed = known.entry((path.to_owned(), is_guest)).or_insert_with(|| {
             let bytes = fs::read(file).or_else(|_| fs::read(path)).ok()?;
             Some(Arc::new(Analysed {
                 identity: identity(&bytes)?,
-                sites: syscall_sites::find_anywhere(&bytes).ok()?,
+                sites: find(&bytes).ok()?,
             }))
         });
         analysed.clone()
@@ -98,10 +103,14 @@ impl CallSites {
         let files = std::iter::once(&meta.executable).chain(&meta.libraries);
         let mut paths: BTreeSet<PathBuf> = files.map(|file| PathBuf::from(file.path.as_os_str())).collect();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        paths.extend(known.keys().cloned());
+        paths.extend(known.keys().map(|(path, _)| path.clone()));
+        // What the runtime could not replace there, the kernel sends to it.
+        for (guest, _) in known.keys().filter(|(_, is_guest)| *is_guest) {
+            paths.remove(guest);
+        }
         drop(known);
         let places = |path: &Path| {
-            let Analysed { identity, sites } = &*self.analyse(path, path)?;
+            let Analysed { identity, sites } = &*self.analyse(path, path, false)?;
             let all = sites.no_room.len() + sites.sites.len();
             Some(if replaced.contains(identity) {
                 sites.no_room.len()
@@ -188,7 +197,7 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
     };
     // As the process sees it, which may have another root.
     let file = process.join("root").join(path.strip_prefix("/").unwrap_or(&path));
-    let Some(analysed) = sites.analyse(&path, &file) else {
+    let Some(analysed) = sites.analyse(&path, &file, question.is_of_guest) else {
         return Ok(());
     };
     if analysed.sites.sites.is_empty() {

@@ -228,7 +228,8 @@ pub struct ControlHeader {
     pub follow: u32,
     /// Replay: the process that watches. Those that only wait, wait for it.
     pub tool: u32,
-    pub reserved_processes: u32,
+    /// Of a question: 1: the object is a program that we host, so all its calls are wanted.
+    pub question_of_guest: AtomicU32,
     /// The number of this process, and of the one that forked it.
     pub process: AtomicU32,
     pub parent: AtomicU32,

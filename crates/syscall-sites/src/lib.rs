@@ -8,6 +8,7 @@
 
 mod objects;
 
+pub use objects::find_all;
 pub use objects::find_anywhere;
 
 use iced_x86::Code;

@@ -54,24 +54,38 @@ const TABLE_MAX: u64 = 1 << 16;
 /// Finds the sites of any ELF object. `Sites::no_room` has those that were left alone.
 pub fn find_anywhere(elf: &[u8]) -> Result<Sites, Error> {
     let file = Elf::parse(elf).map_err(|e| Error::NotElf(e.to_string()))?;
-    find_in(&Image::new(&file, elf))
+    find_in(&Image::new(&file, elf), Wanted::ThoseThatReturn)
 }
 
-fn find_in(image: &Image<'_>) -> Result<Sites, Error> {
+/// The same of a program that the runtime hosts: it makes the threads itself, and ends them.
+pub fn find_all(elf: &[u8]) -> Result<Sites, Error> {
+    let file = Elf::parse(elf).map_err(|e| Error::NotElf(e.to_string()))?;
+    find_in(&Image::new(&file, elf), Wanted::All)
+}
+
+/// Which calls are to be replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Not those of `LAST`; and none of an object that makes threads.
+    ThoseThatReturn,
+    All,
+}
+
+fn find_in(image: &Image<'_>, wanted: Wanted) -> Result<Sites, Error> {
     let mut found = Sites::default();
     let functions: Vec<Function> = image.suspects().into_iter().filter_map(Function::decode).collect();
     let calls: Vec<u64> = functions.iter().flat_map(Function::calls).collect();
     if calls.is_empty() {
         return Ok(found);
     }
-    if functions.iter().any(Function::makes_threads) {
+    if wanted != Wanted::All && functions.iter().any(Function::makes_threads) {
         // Threads that nobody knows of must not come to the recorder.
         found.no_room = functions.iter().flat_map(Function::plausible_calls).collect();
         return Ok(found);
     }
     let known = image.known_addresses(&calls);
     for function in &functions {
-        function.sites(&known, &mut found);
+        function.sites(&known, wanted, &mut found);
     }
     match found.sites.len() > crate::SITES_MAX {
         true => Err(Error::TooMany(found.sites.len())),
@@ -379,13 +393,11 @@ impl Function {
         constant.then(|| last.immediate(1))
     }
 
-    fn sites(&self, known: &BTreeSet<u64>, found: &mut Sites) {
+    fn sites(&self, known: &BTreeSet<u64>, wanted: Wanted, found: &mut Sites) {
         let mut free_from = 0;
         for at in self.all_calls() {
-            if self
-                .constant(at, Register::RAX)
-                .is_some_and(|number| LAST.contains(&number))
-            {
+            let number = self.constant(at, Register::RAX);
+            if wanted != Wanted::All && number.is_some_and(|number| LAST.contains(&number)) {
                 found.special += 1;
                 continue;
             }

@@ -23,7 +23,11 @@ pub use inputs::InputReader;
 pub use inputs::InputWriter;
 pub use inputs::unmap as unmap_inputs;
 pub use instructions::__refrain_instruction as note_instruction;
+pub use objects::consider_guest;
 pub use objects::is_installed;
+pub use patch::returns_to;
+pub use signals::Action;
+pub use signals::NEVER_BLOCKED;
 pub use signals::Pending;
 pub use signals::SignalStack;
 
@@ -37,7 +41,6 @@ use crate::processes;
 use crate::replay::Doing;
 use crate::sys;
 use crate::turns;
-use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::mem::MaybeUninit;
@@ -168,17 +171,12 @@ fn any_clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 
 /// # Safety
 /// As the system call demands of its arguments.
 pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
-    let Some(argument) = preload::variables_of(number) else {
-        // SAFETY: the caller's promise.
-        return turns::quietly(|| unsafe { any_call(number, arguments) });
-    };
-    let mut changed = *arguments;
     // SAFETY: the caller's promise.
-    unsafe {
-        preload::with_us(arguments[argument] as *const *const c_char, |variables| {
-            changed[argument] = variables as usize;
-            turns::quietly(|| any_call(number, &changed))
-        })
+    let any_call = |arguments: &[usize; 6]| turns::quietly(|| unsafe { any_call(number, arguments) });
+    match preload::path_of(number) {
+        None => any_call(arguments),
+        // SAFETY: the caller's promise.
+        Some(path) => unsafe { preload::executing(arguments, path, any_call) },
     }
 }
 

@@ -1,6 +1,7 @@
 //! Replaces `syscall` instructions by jumps to trampolines, which call us.
 use crate::calls::entry;
 use crate::debugger;
+use crate::host;
 use crate::sys;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
@@ -31,6 +32,9 @@ const FAR_JUMP_BYTES: usize = 14;
 const STEP_BYTES: usize = 16;
 const STEPS_BYTES: u64 = ((SITES_MAX * STEP_BYTES) as u64).next_multiple_of(PAGE);
 const STEPS_BELOW: u64 = 1 << 20;
+/// How many such pages there can be, and how often a place for them is looked for further below.
+const STEPS_MAX: usize = 8;
+const STEPS_TRIES: u64 = 64;
 /// Objects that have been given trampolines.
 const PLACED_MAX: usize = 256;
 
@@ -63,6 +67,8 @@ unsafe extern "C" {
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 /// `lea rsp, [rsp + 128]`
 const BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0];
+/// `lea rcx, [rip + 5]`: what is behind the jump that follows.
+const GOES_ON_BEHIND_JUMP: [u8; 7] = [0x48, 0x8d, 0x0d, JUMP_BYTES as u8, 0, 0, 0];
 const BREAKPOINT: u8 = 0xcc;
 const WRITABLE: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 const RUNNABLE: c_int = libc::PROT_READ | libc::PROT_EXEC;
@@ -82,7 +88,7 @@ struct Trampolines {
     count: usize,
     used: usize,
     /// Where the far jumps are; 0: nowhere yet.
-    steps: u64,
+    steps: [u64; STEPS_MAX],
 }
 
 struct Shared(UnsafeCell<Trampolines>);
@@ -99,7 +105,7 @@ static TRAMPOLINES: Shared = Shared(UnsafeCell::new(Trampolines {
     }; PLACED_MAX],
     count: 0,
     used: 0,
-    steps: 0,
+    steps: [0; STEPS_MAX],
 }));
 
 /// Whose calls they are.
@@ -107,6 +113,8 @@ static TRAMPOLINES: Shared = Shared(UnsafeCell::new(Trampolines {
 pub enum Whose {
     Libc,
     Other,
+    /// Of a program that we host (`host`): nothing is written to its stack.
+    Guest,
 }
 
 /// Why an object's calls were not replaced.
@@ -143,6 +151,15 @@ impl Loaded {
             base: info.dlpi_addr,
             headers: info.dlpi_phdr,
             header_count: info.dlpi_phnum as usize,
+        }
+    }
+
+    /// One that we have loaded ourselves.
+    pub fn at(base: u64, headers: &'static [libc::Elf64_Phdr]) -> Loaded {
+        Loaded {
+            base,
+            headers: headers.as_ptr(),
+            header_count: headers.len(),
         }
     }
 
@@ -250,15 +267,21 @@ impl Loaded {
         let target = match whose {
             Whose::Libc => entry::enter as *const () as u64,
             Whose::Other => entry::enter_from_elsewhere as *const () as u64,
+            Whose::Guest => host::enter as *const () as u64,
         };
         let mut code = Code {
             bytes: [BREAKPOINT; TRAMPOLINE_BYTES],
             length: 0,
         };
         put_part(&mut code, entry, 0..syscall_at, site);
-        code.put(&SKIP_RED_ZONE);
-        code.put(&near(CALL, trampoline + code.length as u64, target));
-        code.put(&BACK);
+        if whose == Whose::Guest {
+            code.put(&GOES_ON_BEHIND_JUMP);
+            code.put(&near(JUMP, trampoline + code.length as u64, target));
+        } else {
+            code.put(&SKIP_RED_ZONE);
+            code.put(&near(CALL, trampoline + code.length as u64, target));
+            code.put(&BACK);
+        }
         put_part(&mut code, entry, syscall_at + 2..length, site);
         match step {
             None => code.put(&near(JUMP, trampoline + code.length as u64, site + length as u64)),
@@ -304,17 +327,31 @@ impl Trampolines {
 
     /// Memory for far jumps that the object can reach: below it, where neither its heap nor anything else comes to lie.
     fn steps_for(&mut self, object: &Loaded) -> Option<u64> {
-        if self.steps == 0 {
-            let below = object.start().checked_sub(STEPS_BELOW + STEPS_BYTES)? / PAGE * PAGE;
-            sys::map_at(below, STEPS_BYTES as usize, -1, 0, false).ok()?;
-            self.steps = below;
+        let is_near = |steps: &u64| {
+            let reaches = |address: u64| steps.abs_diff(address) < REACH;
+            object.code().all(|(start, end)| reaches(start) && reaches(end))
+        };
+        let known = self.steps.iter().copied().filter(|steps| *steps != 0).find(is_near);
+        if known.is_some() {
+            return known;
         }
-        let steps = self.steps;
-        let is_near = object
-            .code()
-            .all(|(start, end)| steps.abs_diff(start) < REACH && steps.abs_diff(end) < REACH);
-        is_near.then_some(steps)
+        let place = self.steps.iter_mut().find(|steps| **steps == 0)?;
+        let below = |times: u64| Some(object.start().checked_sub(times * STEPS_BELOW + STEPS_BYTES)? / PAGE * PAGE);
+        let is_free = |steps: &u64| sys::map_at(*steps, STEPS_BYTES as usize, -1, 0, false).is_ok();
+        *place = (1..=STEPS_TRIES).filter_map(below).filter(is_near).find(is_free)?;
+        Some(*place)
     }
+}
+
+/// If there is a trampoline at this address: where in the window the call would have returned to.
+pub fn returns_to(address: u64) -> Option<u64> {
+    let trampolines = &raw const __refrain_trampolines as u64;
+    let offset = address.checked_sub(trampolines)? as usize;
+    let last = offset / TRAMPOLINE_BYTES * TRAMPOLINE_BYTES + RETURN_AT;
+    (offset < SITES_MAX * TRAMPOLINE_BYTES).then(|| {
+        // SAFETY: inside of the trampolines.
+        unsafe { ((trampolines + last as u64) as *const u64).read() }
+    })
 }
 
 struct Code {

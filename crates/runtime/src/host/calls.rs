@@ -1,0 +1,158 @@
+//! System calls of a guest's: those that are about what the host needs for itself are done in its name, all others are as
+//! everybody's.
+use crate::calls;
+use crate::calls::NEVER_BLOCKED;
+use crate::calls::SignalStack;
+use crate::host::block::Block;
+use crate::host::block::Stack;
+use crate::host::entry::Frame;
+use crate::host::load;
+use crate::host::signals;
+use crate::host::threads;
+use core::ffi::CStr;
+use core::ffi::c_long;
+
+const ARCH_SET_FS: usize = 0x1002;
+const ARCH_GET_FS: usize = 0x1003;
+const ARCH_SET_GS: usize = 0x1001;
+const ARCH_GET_GS: usize = 0x1004;
+const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+
+/// A call of the guest's, whose registers these are.
+pub extern "C" fn on_call(frame: &mut Frame) {
+    let block = Block::current();
+    forget_abandoned_handlers(block, frame);
+    let before = core::mem::replace(&mut block.frame, frame);
+    let arguments = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9].map(|argument| argument as usize);
+    frame.rax = call(frame, frame.rax as c_long, arguments) as u64;
+    Block::current().frame = before;
+}
+
+/// Handlers that the guest has left by a jump: it is above what they had interrupted.
+fn forget_abandoned_handlers(block: &mut Block, frame: &Frame) {
+    const NEAR: u64 = 1 << 30;
+    // SAFETY: upcalls are on our stack as long as the block knows them.
+    while let Some(upcall) = unsafe { block.upcall.as_ref() } {
+        // SAFETY: as above.
+        let interrupted = unsafe { (*upcall.frame).rsp };
+        let is_on_own = |stack: &Stack| (stack.start..stack.start + stack.bytes).contains(&frame.rsp);
+        let is_left = frame.rsp > interrupted && frame.rsp - interrupted < NEAR;
+        if !is_left || upcall.own_stack.as_ref().is_some_and(is_on_own) {
+            return;
+        }
+        block.host_stack = upcall.host_stack;
+        block.upcall = upcall.previous;
+        block.frame = core::ptr::null_mut();
+    }
+}
+
+fn call(frame: &mut Frame, number: c_long, mut arguments: [usize; 6]) -> isize {
+    let refuse = |errno: i32| -errno as isize;
+    // SAFETY: the program's own call, with its arguments.
+    let any = |arguments: &[usize; 6]| unsafe { calls::system_call(number, arguments) };
+    match number {
+        libc::SYS_arch_prctl => match arguments[0] {
+            ARCH_SET_FS => {
+                frame.fs = arguments[1] as u64;
+                0
+            }
+            ARCH_GET_FS => {
+                // SAFETY: the guest says that there is room for a number.
+                unsafe { *(arguments[1] as *mut u64) = frame.fs };
+                0
+            }
+            // That one is ours.
+            ARCH_SET_GS | ARCH_GET_GS => refuse(libc::EPERM),
+            _ => any(&arguments),
+        },
+        libc::SYS_brk => load::set_break(arguments[0] as u64) as isize,
+        libc::SYS_set_tid_address => threads::set_tid_address(arguments[0]),
+        libc::SYS_clone | libc::SYS_fork | libc::SYS_vfork => threads::clone(frame, number, &arguments),
+        // Whoever has asked knows another way.
+        libc::SYS_clone3 | libc::SYS_rseq => refuse(libc::ENOSYS),
+        libc::SYS_exit => threads::exit(arguments[0]),
+        libc::SYS_rt_sigreturn => signals::return_from_handler(frame),
+        libc::SYS_prctl if arguments[0] == PR_SET_SYSCALL_USER_DISPATCH => refuse(libc::EINVAL),
+        libc::SYS_rt_sigprocmask if arguments[1] != 0 => {
+            // SAFETY: the guest says that there is a set.
+            let set = unsafe { *(arguments[1] as *const u64) } & !NEVER_BLOCKED;
+            arguments[1] = &raw const set as usize;
+            any(&arguments)
+        }
+        libc::SYS_readlink if is_own_link(arguments[0]) => read_own_link(number, &arguments, 1),
+        libc::SYS_readlinkat if is_own_link(arguments[1]) => read_own_link(number, &arguments, 2),
+        libc::SYS_open | libc::SYS_execve | libc::SYS_stat | libc::SYS_access if is_own_link(arguments[0]) => {
+            arguments[0] = load::own_path().as_ptr() as usize;
+            any(&arguments)
+        }
+        libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_faccessat if is_own_link(arguments[1]) => {
+            arguments[1] = load::own_path().as_ptr() as usize;
+            any(&arguments)
+        }
+        _ => any(&arguments),
+    }
+}
+
+/// Does the guest ask for itself? The kernel would answer with the host.
+fn is_own_link(path: usize) -> bool {
+    const LINK: &CStr = c"/proc/self/exe";
+    // SAFETY: the guest gives it to the kernel as a string; only as much is read as is equal.
+    let is_byte = |(at, byte): (usize, &u8)| unsafe { *(path as *const u8).add(at) == *byte };
+    path != 0 && LINK.to_bytes_with_nul().iter().enumerate().all(is_byte)
+}
+
+/// `buffer`: the argument with the place for the answer; the next one is how much room there is.
+fn read_own_link(number: c_long, arguments: &[usize; 6], buffer: usize) -> isize {
+    calls::as_one_call(number, arguments, |arguments| {
+        let path = load::own_path().to_bytes();
+        let bytes = path.len().min(arguments[buffer + 1]);
+        // SAFETY: the guest says that there is so much room.
+        unsafe { core::ptr::copy_nonoverlapping(path.as_ptr(), arguments[buffer] as *mut u8, bytes) };
+        bytes as isize
+    })
+}
+
+/// The guest's sigaltstack: the kernel knows ours, and its own is used when its handlers are called.
+///
+/// # Safety
+/// As for the system call.
+pub unsafe fn remember_stack(stack: &mut SignalStack, [new, old, ..]: [usize; 6]) -> isize {
+    let before = stack.asked();
+    let is_on = Block::current().upcall_on(before.ss_sp as u64);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if new != 0 {
+            let asked = *(new as *const libc::stack_t);
+            if is_on {
+                return -libc::EPERM as isize;
+            }
+            if asked.ss_flags & libc::SS_DISABLE == 0 && asked.ss_size < libc::MINSIGSTKSZ {
+                return -libc::ENOMEM as isize;
+            }
+            stack.set_asked(asked);
+        }
+        if old != 0 {
+            let on = if is_on { libc::SS_ONSTACK } else { 0 };
+            *(old as *mut libc::stack_t) = libc::stack_t {
+                ss_flags: before.ss_flags & libc::SS_DISABLE | on,
+                ..before
+            };
+        }
+    }
+    0
+}
+
+impl Block {
+    /// Does a handler run on the stack that begins there?
+    fn upcall_on(&self, start: u64) -> bool {
+        let mut next = self.upcall;
+        // SAFETY: upcalls are on our stack as long as the block knows them.
+        while let Some(upcall) = unsafe { next.as_ref() } {
+            if upcall.own_stack.is_some_and(|stack| stack.start == start) {
+                return true;
+            }
+            next = upcall.previous;
+        }
+        false
+    }
+}
