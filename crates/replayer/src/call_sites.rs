@@ -17,6 +17,7 @@ use runtime_abi::ControlHeader;
 use runtime_abi::RUNTIME_LIBRARY;
 use runtime_abi::call_sites::IDENTITY_BYTES;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
+use runtime_abi::call_sites::kind;
 use runtime_abi::question;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -46,6 +47,9 @@ const LEFT_ALONE: [&str; 6] = [
 ];
 /// How long to sleep between looks for questions if nobody wakes us.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Entries that one object may have; libc and others need some, too.
+const LOCKED_MAX: usize = 4000;
 
 type Identity = [u8; IDENTITY_BYTES];
 
@@ -207,7 +211,11 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
         0 => run.file("control"),
         number => run.process(number).file("control"),
     };
-    ControlFile::open_to_write(&own)?.add_object(&analysed.identity, &encode(&analysed.sites.sites))?;
+    let Sites { sites, locked, .. } = &analysed.sites;
+    // Those that there is no room for are those at the end: a thread runs through them.
+    let room = LOCKED_MAX.saturating_sub(sites.len()).min(locked.len());
+    let entries = [encode(sites, kind::CALL), encode(&locked[..room], kind::LOCKED)].concat();
+    ControlFile::open_to_write(&own)?.add_object(&analysed.identity, &entries)?;
     Ok(())
 }
 
@@ -217,7 +225,7 @@ fn table_for(executable: &Path) -> std::result::Result<Vec<u8>, String> {
     let bytes = fs::read(&libc).map_err(|e| format!("cannot read {}: {e}", libc.display()))?;
     let sites = syscall_sites::find(&bytes).map_err(|e| format!("{}: {e}", libc.display()))?;
     let identity = identity(&bytes).ok_or_else(|| format!("{} has no program headers", libc.display()))?;
-    Ok(run_store::call_sites_of(&identity, &encode(&sites.sites)))
+    Ok(run_store::call_sites_of(&identity, &encode(&sites.sites, kind::CALL)))
 }
 
 /// The libc beside the program's dynamic loader.
@@ -284,12 +292,12 @@ fn condense(headers: &[u8], unwinding: &[u8]) -> Identity {
 }
 
 /// As many `runtime_abi::call_sites::Entry`.
-fn encode(sites: &[Site]) -> Vec<u8> {
+fn encode(sites: &[Site], kind: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     for site in sites {
         bytes.extend(site.address.to_le_bytes());
         let address_at = site.address_at.map_or(0, |at| at as u8 + 1);
-        bytes.extend([site.bytes.len() as u8, site.syscall_at as u8, address_at, 0]);
+        bytes.extend([site.bytes.len() as u8, site.syscall_at as u8, address_at, kind]);
         let mut window = [0; WINDOW_BYTES_MAX];
         window[..site.bytes.len()].copy_from_slice(&site.bytes);
         bytes.extend(window);
@@ -312,7 +320,7 @@ mod tests {
             syscall_at: 4,
             address_at: None,
         };
-        let bytes = run_store::call_sites_of(&[7; 20], &encode(&[site]));
+        let bytes = run_store::call_sites_of(&[7; 20], &encode(&[site], kind::CALL));
         assert_eq!(bytes.len(), offset_of!(Table, entries) + size_of::<Entry>());
         assert_eq!(bytes[offset_of!(Table, count)], 1);
         let object = &bytes[offset_of!(Table, objects)..];

@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -385,7 +385,7 @@ pub mod call_sites {
     pub const WINDOW_BYTES_MAX: usize = 20;
     /// `lea` of a 64-bit register with an address relative to the instruction's own.
     pub const LEA_BYTES: usize = 7;
-    pub const SITES_MAX: usize = 2000;
+    pub const SITES_MAX: usize = 6000;
     pub const OBJECTS_MAX: usize = 128;
 
     #[repr(C)]
@@ -425,8 +425,18 @@ pub mod call_sites {
         pub syscall_at: u8,
         /// One more than where in it a `lea` of `LEA_BYTES` is that has to be adapted; 0: nowhere.
         pub address_at: u8,
-        pub reserved: u8,
+        /// One of `kind`.
+        pub kind: u8,
         pub bytes: [u8; WINDOW_BYTES_MAX],
+    }
+
+    /// Values of [`Entry::kind`]. Of an object's entries, the calls come first.
+    pub mod kind {
+        /// A `syscall` instruction.
+        pub const CALL: u8 = 0;
+        /// An instruction that locks memory, in a program that the runtime hosts. `address_at` is then one more than where a distance of 32 bits is
+        /// that has to be corrected.
+        pub const LOCKED: u8 = 1;
     }
 
     const _: () = assert!(size_of::<Entry>() == 32);

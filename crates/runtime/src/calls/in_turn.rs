@@ -27,7 +27,7 @@ use runtime_abi::turns_file::what;
 
 /// Stands in the inputs for a thread that was created, whose index is the result: at scope `inputs`, what it does has its place after
 /// that.
-const SPAWN: c_long = 0xfff2;
+pub const SPAWN: c_long = 0xfff2;
 
 /// The same for the end of a thread that another one asked for.
 const CANCEL: c_long = 0xfff3;

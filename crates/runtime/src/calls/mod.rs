@@ -6,7 +6,7 @@ mod in_turn;
 mod inputs;
 mod instructions;
 mod objects;
-mod patch;
+pub mod patch;
 mod places;
 mod quick;
 pub mod rights;
@@ -35,6 +35,7 @@ use crate::access::Reach;
 use crate::control;
 use crate::control::Mode;
 use crate::ending;
+use crate::host;
 use crate::local::Local;
 use crate::preload;
 use crate::processes;
@@ -286,7 +287,7 @@ impl Local {
         real: impl FnOnce(&[usize; 6]) -> isize,
     ) -> isize {
         self.declare_outgoing(number, arguments);
-        if is_to_self(number, arguments) {
+        if is_to_self(number, arguments, sys::thread_id) {
             // It may be the end of this thread, so it is logged before it happens.
             self.log_call(number, 0, check(number, arguments, 0), &[]);
             self.complete();
@@ -534,7 +535,7 @@ impl Local {
             libc::SYS_mmap if result > 0 && turns::is_on() => return places::map(arguments, &call),
             libc::SYS_mmap if result > 0 => map_again(arguments, result as u64, &call),
             libc::SYS_gettid => self.recorded_tid = result as usize,
-            _ if is_to_self(number, arguments) => self.signal_self(number, *arguments),
+            _ if is_to_self(number, arguments, || self.recorded_tid as u32) => self.signal_self(number, *arguments),
             _ => {}
         }
         if self.recorded_inputs.next_signal().is_some() {
@@ -545,7 +546,7 @@ impl Local {
 
     /// A signal the program sent to itself is sent again. Of the ids it knows, those it asked for are recorded ones.
     fn signal_self(&self, number: c_long, mut arguments: [usize; 6]) {
-        let signal = arguments[if number == libc::SYS_kill { 1 } else { 2 }];
+        let signal = arguments[if number == libc::SYS_tgkill { 2 } else { 1 }];
         // One with a handler comes from the log; one that is ignored, or waited for, has no effect but what the log says.
         if signals::is_handled(signal) || !(ending::is_fatal(signal as i32) || self.is_at_end()) {
             return;
@@ -553,9 +554,13 @@ impl Local {
         if !ending::is_fatal(signal as i32) {
             ending::at_last_call();
         }
-        arguments[0] = sys::process_id() as usize;
+        let thread = sys::thread_id() as usize;
+        match number {
+            libc::SYS_tkill => arguments[0] = thread,
+            _ => arguments[0] = sys::process_id() as usize,
+        }
         if number == libc::SYS_tgkill && arguments[1] == self.recorded_tid {
-            arguments[1] = sys::thread_id() as usize;
+            arguments[1] = thread;
         }
         // SAFETY: the program's own call, to its own process.
         unsafe { sys::syscall(number, arguments) };
@@ -746,10 +751,13 @@ fn show(number: c_long, arguments: &[usize; 6], written: isize) {
     }
 }
 
-/// Does the program send itself a signal? The process id it knows is the recorded one.
-fn is_to_self(number: c_long, arguments: &[usize; 6]) -> bool {
-    let process = || control::header().pid.load(Relaxed) as usize;
-    matches!(number, libc::SYS_kill | libc::SYS_tgkill) && arguments[0] == process()
+/// Does the program, or the calling thread, send itself a signal? The ids it knows are the recorded ones.
+fn is_to_self(number: c_long, arguments: &[usize; 6], thread: impl FnOnce() -> u32) -> bool {
+    match number {
+        libc::SYS_kill | libc::SYS_tgkill => arguments[0] == control::header().pid.load(Relaxed) as usize,
+        libc::SYS_tkill => arguments[0] as u32 == thread(),
+        _ => false,
+    }
 }
 
 /// Condenses what the program gives to a call: the bytes it sends out, or its small arguments.
@@ -774,7 +782,17 @@ fn check(number: c_long, arguments: &[usize; 6], result: isize) -> u32 {
 /// says it itself.
 #[inline]
 fn stamp(number: c_long) -> u64 {
-    if table::is_clock(number) { 0 } else { now() }
+    if table::is_clock(number) || is_about_threads(number) {
+        0
+    } else {
+        now()
+    }
+}
+
+/// A guest's libc creates threads while it holds a lock of its own, and nobody knows in which order that was acquired. Threads have their numbers by
+/// who created them, so in which order they were created does not matter.
+fn is_about_threads(number: c_long) -> bool {
+    matches!(number, in_turn::SPAWN | libc::SYS_gettid | libc::SYS_set_tid_address) && host::is_on()
 }
 
 /// The processor's time-stamp counter, if it is of interest.

@@ -12,6 +12,7 @@ use runtime_abi::call_sites::JUMP_BYTES;
 use runtime_abi::call_sites::LEA_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
+use runtime_abi::call_sites::kind;
 
 const PAGE: u64 = 4096;
 /// A window's bytes without the `syscall`, the call of our entry, the jump back; and, in the last 8 bytes, where in the
@@ -25,7 +26,7 @@ const _: () = assert!(
 /// `mov` of 64 bits to a register.
 const SET_BYTES: usize = 10;
 /// How far from the code a trampoline can be, with room to spare.
-const REACH: u64 = 1 << 30;
+pub const REACH: u64 = 1 << 30;
 /// `jmp [rip]`, and the address behind it.
 const FAR_JUMP_BYTES: usize = 14;
 /// Pages for far jumps, one for each trampoline, are this far below the executable.
@@ -70,8 +71,8 @@ const BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0];
 /// `lea rcx, [rip + 5]`: what is behind the jump that follows.
 const GOES_ON_BEHIND_JUMP: [u8; 7] = [0x48, 0x8d, 0x0d, JUMP_BYTES as u8, 0, 0, 0];
 const BREAKPOINT: u8 = 0xcc;
-const WRITABLE: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-const RUNNABLE: c_int = libc::PROT_READ | libc::PROT_EXEC;
+pub const WRITABLE: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+pub const RUNNABLE: c_int = libc::PROT_READ | libc::PROT_EXEC;
 
 /// Which trampolines belong to whom.
 #[derive(Clone, Copy)]
@@ -175,7 +176,7 @@ impl Loaded {
     }
 
     /// The executable parts: addresses, in memory.
-    fn code(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn code(&self) -> impl Iterator<Item = (u64, u64)> {
         let headers = self.headers().iter();
         let code = headers.filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
         code.map(|header| {
@@ -194,7 +195,7 @@ impl Loaded {
     }
 
     /// Where its lowest part begins.
-    fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         let loads = self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
         self.base + loads.map(|header| header.p_vaddr).min().unwrap_or(0)
     }
@@ -204,6 +205,11 @@ impl Loaded {
     /// # Safety
     /// Nobody runs the object's code, nor loads or replaces another, at this time.
     pub unsafe fn replace_calls(&self, entries: &'static [Entry], whose: Whose) -> Result<(), Refusal> {
+        let calls = entries.partition_point(|entry| entry.kind == kind::CALL);
+        let (entries, locked) = entries.split_at(calls);
+        if whose == Whose::Guest {
+            host::stop_before(self, locked);
+        }
         if !entries.iter().all(|entry| self.is_as_expected(entry)) {
             return Err(Refusal::OtherCode);
         }
@@ -244,7 +250,7 @@ impl Loaded {
         if writable { Ok(()) } else { Err(Refusal::NoRoom) }
     }
 
-    fn is_as_expected(&self, entry: &Entry) -> bool {
+    pub fn is_as_expected(&self, entry: &Entry) -> bool {
         let (length, at) = (entry.length as usize, self.base.wrapping_add(entry.address));
         if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length) || entry.syscall_at as usize + 2 > length {
             return false;
@@ -387,11 +393,11 @@ fn put_part(code: &mut Code, entry: &Entry, part: Range<usize>, site: u64) {
     code.put(&entry.bytes[lea + LEA_BYTES..part.end]);
 }
 
-const JUMP: u8 = 0xe9;
+pub const JUMP: u8 = 0xe9;
 const CALL: u8 = 0xe8;
 
 /// A jump or call; the caller has made sure that the two are within reach.
-fn near(what: u8, from: u64, to: u64) -> [u8; JUMP_BYTES] {
+pub fn near(what: u8, from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let displacement = to.wrapping_sub(from + JUMP_BYTES as u64) as i32;
     let mut code = [what, 0, 0, 0, 0];
     code[1..].copy_from_slice(&displacement.to_le_bytes());
@@ -435,20 +441,20 @@ pub unsafe fn replace_empty_function(address: u64, target: u64) -> bool {
 const FILLING: [u8; 10] = [0x66, 0x2e, 0x0f, 0x1f, 0x40, 0x44, 0x80, 0x84, 0x00, 0x90];
 
 #[derive(Clone, Copy)]
-struct Pages {
+pub struct Pages {
     start: u64,
     end: u64,
 }
 
 impl Pages {
-    fn around(start: u64, end: u64) -> Pages {
+    pub fn around(start: u64, end: u64) -> Pages {
         Pages {
             start: start / PAGE * PAGE,
             end: end.next_multiple_of(PAGE),
         }
     }
 
-    fn protect(self, protection: c_int) -> bool {
+    pub fn protect(self, protection: c_int) -> bool {
         let bytes = (self.end - self.start) as usize;
         // SAFETY: changes the protection of code that is being replaced, of our trampolines and of our steps, to what each
         // use of them needs.

@@ -57,6 +57,14 @@ pub struct Block {
     pub in_guest: u8,
     /// Where the function is that began the thread.
     pub start_stack: u64,
+    /// While the thread is on its way to, or from, `locked::enter`.
+    pub kept_rcx: u64,
+    pub kept_rsp: u64,
+    pub kept_rip: u64,
+    /// How often it has been there since its last call.
+    pub locked: u32,
+    /// How much it has read (`processors.rs`).
+    pub processors_read: usize,
     /// The call under way.
     pub frame: *mut Frame,
     pub upcall: *const Upcall,

@@ -7,6 +7,7 @@ use crate::host::block::Block;
 use crate::host::block::Stack;
 use crate::host::entry::Frame;
 use crate::host::load;
+use crate::host::processors;
 use crate::host::signals;
 use crate::host::threads;
 use core::ffi::CStr;
@@ -21,6 +22,7 @@ const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 /// A call of the guest's, whose registers these are.
 pub extern "C" fn on_call(frame: &mut Frame) {
     let block = Block::current();
+    block.locked = 0;
     forget_abandoned_handlers(block, frame);
     let before = core::mem::replace(&mut block.frame, frame);
     let arguments = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9].map(|argument| argument as usize);
@@ -79,6 +81,9 @@ fn call(frame: &mut Frame, number: c_long, mut arguments: [usize; 6]) -> isize {
             arguments[1] = &raw const set as usize;
             any(&arguments)
         }
+        libc::SYS_openat if processors::is_asked(arguments[1], arguments[2]) => processors::open(),
+        libc::SYS_read if processors::is(arguments[0]) => processors::read(arguments[1], arguments[2]),
+        libc::SYS_close if processors::is(arguments[0]) => 0,
         libc::SYS_readlink if is_own_link(arguments[0]) => read_own_link(number, &arguments, 1),
         libc::SYS_readlinkat if is_own_link(arguments[1]) => read_own_link(number, &arguments, 2),
         libc::SYS_open | libc::SYS_execve | libc::SYS_stat | libc::SYS_access if is_own_link(arguments[0]) => {
@@ -95,10 +100,13 @@ fn call(frame: &mut Frame, number: c_long, mut arguments: [usize; 6]) -> isize {
 
 /// Does the guest ask for itself? The kernel would answer with the host.
 fn is_own_link(path: usize) -> bool {
-    const LINK: &CStr = c"/proc/self/exe";
+    is_path(path, c"/proc/self/exe")
+}
+
+pub fn is_path(path: usize, known: &CStr) -> bool {
     // SAFETY: the guest gives it to the kernel as a string; only as much is read as is equal.
     let is_byte = |(at, byte): (usize, &u8)| unsafe { *(path as *const u8).add(at) == *byte };
-    path != 0 && LINK.to_bytes_with_nul().iter().enumerate().all(is_byte)
+    path != 0 && known.to_bytes_with_nul().iter().enumerate().all(is_byte)
 }
 
 /// `buffer`: the argument with the place for the answer; the next one is how much room there is.

@@ -105,6 +105,8 @@ macro_rules! each_register {
     };
 }
 
+pub(super) use each_register;
+
 const _: () = assert!(offset_of!(Frame, rax) == 256 && offset_of!(Frame, rdi) == 264 && offset_of!(Frame, rsi) == 272);
 const _: () = assert!(offset_of!(Frame, r9) == 304 && offset_of!(Frame, rbp) == 320 && offset_of!(Frame, r15) == 352);
 

@@ -1,6 +1,7 @@
 //! Loads a guest as the kernel does: its parts at their addresses, musl's loader if it has one, and what it finds on its stack.
 use crate::calls;
 use crate::ending;
+use crate::sites::Line;
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -185,7 +186,8 @@ pub fn load(path: &'static CStr) -> Guest {
         let base = place(&opened, &image, LOADER_BASE);
         guest.loader = base;
         guest.entry = base + image.entry;
-        replace_calls(&opened, &image, base, 1, interpreter);
+        let mut path = [0; PATH_BYTES_MAX];
+        replace_calls(&opened, &image, base, 1, path_of(opened.file, &mut path));
     }
     guest
 }
@@ -272,14 +274,20 @@ fn replace_calls(opened: &Opened, image: &Image, base: u64, number: usize, path:
 }
 
 fn remember_path(file: i32) {
-    let mut link = crate::sites::Line::default();
+    // SAFETY: there is one thread.
+    let kept = unsafe { &mut *KEPT.0.get() };
+    kept.path_bytes = path_of(file, &mut kept.path).count_bytes();
+}
+
+/// As the kernel knows it.
+fn path_of(file: i32, path: &mut [u8; PATH_BYTES_MAX]) -> &CStr {
+    let mut link = Line::default();
     link.text(b"/proc/self/fd/");
     link.number(file as u64);
     link.text(b"\0");
-    // SAFETY: there is one thread.
-    let kept = unsafe { &mut *KEPT.0.get() };
-    kept.path_bytes = sys::read_link(link.bytes(), &mut kept.path[..PATH_BYTES_MAX - 1]).len();
-    kept.path[kept.path_bytes] = 0;
+    let bytes = sys::read_link(link.bytes(), &mut path[..PATH_BYTES_MAX - 1]).len();
+    path[bytes] = 0;
+    CStr::from_bytes_until_nul(path).unwrap_or(c"")
 }
 
 /// The guest's path.

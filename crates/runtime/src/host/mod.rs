@@ -19,12 +19,15 @@ mod block;
 mod calls;
 mod entry;
 mod load;
+mod locked;
+mod processors;
 mod signals;
 mod threads;
 
 pub use calls::remember_stack;
 pub use entry::enter;
 pub use load::needs_host;
+pub use locked::stop_before;
 pub use signals::call as call_handler;
 pub use signals::deliver;
 pub use signals::wrap;
@@ -115,6 +118,7 @@ unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char, variables: 
 /// The arguments are those of the process, where the kernel put them.
 unsafe fn run(path: &'static CStr, count: c_int, arguments: *mut *mut c_char) -> ! {
     let guest = load::load(path);
+    processors::ask();
     if control::mode() == Mode::Record {
         // Once more: now it has the guest's files.
         processes::copy_to_run(b"/proc/self/maps\0", b"maps");
