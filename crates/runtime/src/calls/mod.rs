@@ -789,10 +789,13 @@ fn stamp(number: c_long) -> u64 {
     }
 }
 
-/// A guest's libc creates threads while it holds a lock of its own, and nobody knows in which order that was acquired. Threads have their numbers by
-/// who created them, so in which order they were created does not matter.
+/// In a host: the ids of threads do not change, and some threads are created in no order.
 fn is_about_threads(number: c_long) -> bool {
-    matches!(number, in_turn::SPAWN | libc::SYS_gettid | libc::SYS_set_tid_address) && host::is_on()
+    match number {
+        in_turn::SPAWN => host::creates_in_any_order(),
+        libc::SYS_gettid | libc::SYS_set_tid_address => host::is_on(),
+        _ => false,
+    }
 }
 
 /// The processor's time-stamp counter, if it is of interest.

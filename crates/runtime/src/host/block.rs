@@ -63,6 +63,8 @@ pub struct Block {
     pub kept_rip: u64,
     /// How often it has been there since its last call.
     pub locked: u32,
+    /// It is creating a thread while it holds a lock that nobody knows of.
+    pub holds_lock: bool,
     /// How much it has read (`processors.rs`).
     pub processors_read: usize,
     /// The call under way.

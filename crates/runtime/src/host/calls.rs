@@ -9,6 +9,7 @@ use crate::host::entry::Frame;
 use crate::host::load;
 use crate::host::processors;
 use crate::host::signals;
+use crate::host::signals::RED_ZONE;
 use crate::host::threads;
 use core::ffi::CStr;
 use core::ffi::c_long;
@@ -30,16 +31,20 @@ pub extern "C" fn on_call(frame: &mut Frame) {
     Block::current().frame = before;
 }
 
-/// Handlers that the guest has left by a jump: it is above what they had interrupted.
+/// Handlers that the guest has left by a jump: it is not on the stack that they had for themselves, or not below what they had
+/// interrupted.
 fn forget_abandoned_handlers(block: &mut Block, frame: &Frame) {
     const NEAR: u64 = 1 << 30;
     // SAFETY: upcalls are on our stack as long as the block knows them.
     while let Some(upcall) = unsafe { block.upcall.as_ref() } {
         // SAFETY: as above.
         let interrupted = unsafe { (*upcall.frame).rsp };
-        let is_on_own = |stack: &Stack| (stack.start..stack.start + stack.bytes).contains(&frame.rsp);
-        let is_left = frame.rsp > interrupted && frame.rsp - interrupted < NEAR;
-        if !is_left || upcall.own_stack.as_ref().is_some_and(is_on_own) {
+        let is_left = match upcall.own_stack {
+            Some(Stack { start, bytes }) => !(start..start + bytes).contains(&frame.rsp),
+            // A handler begins below what a function may use there.
+            None => frame.rsp + RED_ZONE > interrupted && frame.rsp.abs_diff(interrupted) < NEAR,
+        };
+        if !is_left {
             return;
         }
         block.host_stack = upcall.host_stack;

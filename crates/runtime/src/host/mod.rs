@@ -32,6 +32,7 @@ pub use signals::call as call_handler;
 pub use signals::deliver;
 pub use signals::wrap;
 pub use threads::arrive;
+pub use threads::creates_in_any_order;
 pub use threads::over;
 
 use crate::control;

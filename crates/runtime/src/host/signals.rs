@@ -20,7 +20,7 @@ const SIGNALS: usize = 65;
 /// Of the kernel's flags of an action: it says how to return.
 const HAS_RESTORER: u64 = 0x0400_0000;
 /// What a function may use below its stack pointer.
-const RED_ZONE: u64 = 128;
+pub const RED_ZONE: u64 = 128;
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 

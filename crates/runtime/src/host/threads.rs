@@ -75,10 +75,10 @@ pub fn set_tid_address(address: usize) -> isize {
 
 /// The guest's `clone`, `fork` or `vfork`.
 pub fn clone(frame: &mut Frame, number: c_long, arguments: &[usize; 6]) -> isize {
-    let flags = match number {
-        libc::SYS_clone => arguments[0],
-        _ => libc::SIGCHLD as usize,
-    };
+    if number != libc::SYS_clone {
+        return fork(frame, libc::SIGCHLD as usize, &[0; 6]);
+    }
+    let flags = arguments[0];
     match flags & (VM | THREAD | VFORK) {
         // The child of a vfork gets memory of its own, as elsewhere.
         0 | VFORK => fork(frame, flags, arguments),
@@ -121,6 +121,19 @@ fn put(place: usize, value: u32) {
     unsafe { (place as *mut u32).write_unaligned(value) };
 }
 
+/// musl's libc creates threads while it holds a lock, the word that the kernel is to clear when a thread ends. In which order that was acquired is
+/// not recorded, so these threads are created in any order; they have their numbers by who creates them.
+fn holds_lock(flags: usize, [_, _, parent_tid, child_tid, ..]: &[usize; 6]) -> bool {
+    let is_another = flags & CHILD_CLEAR_TID != 0 && (flags & PARENT_SET_TID == 0 || parent_tid != child_tid);
+    // SAFETY: the guest gives it to the kernel as the address of a word.
+    is_another && *child_tid != 0 && unsafe { (*child_tid as *const u32).read_unaligned() } != 0
+}
+
+/// Is the calling thread creating one whose creation has no place in the order of inputs?
+pub fn creates_in_any_order() -> bool {
+    super::is_on() && Block::current().holds_lock
+}
+
 fn create(frame: &Frame, flags: usize, arguments: &[usize; 6]) -> isize {
     let [_, stack, parent_tid, child_tid, tls, _] = *arguments;
     let Some(block) = Block::create() else {
@@ -145,7 +158,9 @@ fn create(frame: &Frame, flags: usize, arguments: &[usize; 6]) -> isize {
         libc::pthread_attr_setstack(&mut attributes, own.start as *mut c_void, own.bytes as usize);
         libc::pthread_attr_setdetachstate(&mut attributes, libc::PTHREAD_CREATE_DETACHED);
         let argument: *mut c_void = (&raw mut *block).cast();
+        Block::current().holds_lock = holds_lock(flags, arguments);
         let result = interpose::create_thread(&mut thread, &attributes, run, argument, 0);
+        Block::current().holds_lock = false;
         libc::pthread_attr_destroy(&mut attributes);
         result
     };
