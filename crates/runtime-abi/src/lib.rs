@@ -59,6 +59,9 @@ pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 //
 // Jumps that replace system calls reach 2 GiB. For those of the executable there are some pages of ours below it.
 //
+// In a host (`runtime`, host/mod.rs) the runtime is the executable, at 0x5555…; its guest is at its fixed addresses or at 0x5600…, musl's loader at
+// 0x5680…, each with a heap behind it and pages of ours below, or above those that begin where memory does.
+//
 // The XOR constants differ from zero in their low bits so that data and shadow do not alias modulo 4096.
 pub const REGIONS: [(u64, u64); 4] = [
     (0x0000_0000_0000, 0x0002_0000_0000),

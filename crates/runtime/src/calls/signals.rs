@@ -217,14 +217,6 @@ pub struct SignalStack {
 }
 
 impl SignalStack {
-    pub fn asked(&self) -> libc::stack_t {
-        self.asked
-    }
-
-    pub fn set_asked(&mut self, asked: libc::stack_t) {
-        self.asked = asked;
-    }
-
     pub const fn new() -> SignalStack {
         SignalStack {
             asked: libc::stack_t {
@@ -242,10 +234,6 @@ impl SignalStack {
 /// # Safety
 /// As for the system call.
 pub unsafe fn set_stack(local: &mut Local, arguments: [usize; 6]) -> isize {
-    if host::is_on() {
-        // SAFETY: the caller's promise.
-        return unsafe { host::remember_stack(&mut local.signal_stack, arguments) };
-    }
     let [new, old, ..] = arguments;
     let before = local.signal_stack.asked;
     // SAFETY: the caller's promise.

@@ -70,6 +70,8 @@ pub struct Block {
     /// The call under way.
     pub frame: *mut Frame,
     pub upcall: *const Upcall,
+    /// The stack that the guest wants handlers to run on.
+    pub asked_stack: Option<Stack>,
     /// Which of the areas it has.
     area: u32,
     /// What the guest thinks is the thread's id.
@@ -97,6 +99,7 @@ impl Block {
         let place = (start + BLOCK) as *mut Block;
         // SAFETY: freshly mapped, aligned, and known to nobody else yet; all zeros is a valid block.
         let block = unsafe { &mut *place };
+        block.asked_stack = None;
         block.area = area as u32;
         Some(block)
     }

@@ -2,7 +2,9 @@
 //! everybody's.
 use crate::calls;
 use crate::calls::NEVER_BLOCKED;
-use crate::calls::SignalStack;
+use crate::calls::signals::set_action;
+use crate::control;
+use crate::control::Mode;
 use crate::host::block::Block;
 use crate::host::block::Stack;
 use crate::host::entry::Frame;
@@ -13,6 +15,7 @@ use crate::host::signals::RED_ZONE;
 use crate::host::threads;
 use core::ffi::CStr;
 use core::ffi::c_long;
+use core::ffi::c_void;
 
 const ARCH_SET_FS: usize = 0x1002;
 const ARCH_GET_FS: usize = 0x1003;
@@ -78,6 +81,10 @@ fn call(frame: &mut Frame, number: c_long, mut arguments: [usize; 6]) -> isize {
         // Whoever has asked knows another way.
         libc::SYS_clone3 | libc::SYS_rseq => refuse(libc::ENOSYS),
         libc::SYS_exit => threads::exit(arguments[0]),
+        libc::SYS_sigaltstack => set_signal_stack(&arguments),
+        // Our handler is needed even in a process that is not recorded any more.
+        // SAFETY: the guest's own call.
+        libc::SYS_rt_sigaction if control::mode() == Mode::Off => unsafe { set_action(arguments) },
         libc::SYS_rt_sigreturn => signals::return_from_handler(frame),
         libc::SYS_prctl if arguments[0] == PR_SET_SYSCALL_USER_DISPATCH => refuse(libc::EINVAL),
         libc::SYS_rt_sigprocmask if arguments[1] != 0 => {
@@ -125,43 +132,50 @@ fn read_own_link(number: c_long, arguments: &[usize; 6], buffer: usize) -> isize
     })
 }
 
-/// The guest's sigaltstack: the kernel knows ours, and its own is used when its handlers are called.
-///
-/// # Safety
-/// As for the system call.
-pub unsafe fn remember_stack(stack: &mut SignalStack, [new, old, ..]: [usize; 6]) -> isize {
-    let before = stack.asked();
-    let is_on = Block::current().upcall_on(before.ss_sp as u64);
-    // SAFETY: the caller's promise.
-    unsafe {
-        if new != 0 {
-            let asked = *(new as *const libc::stack_t);
-            if is_on {
-                return -libc::EPERM as isize;
-            }
-            if asked.ss_flags & libc::SS_DISABLE == 0 && asked.ss_size < libc::MINSIGSTKSZ {
-                return -libc::ENOMEM as isize;
-            }
-            stack.set_asked(asked);
-        }
-        if old != 0 {
-            let on = if is_on { libc::SS_ONSTACK } else { 0 };
-            *(old as *mut libc::stack_t) = libc::stack_t {
-                ss_flags: before.ss_flags & libc::SS_DISABLE | on,
-                ..before
-            };
-        }
+/// The guest's sigaltstack: the kernel knows ours, and the guest's own is used when its handlers are called.
+fn set_signal_stack([new, old, ..]: &[usize; 6]) -> isize {
+    let block = Block::current();
+    let before = block.asked_stack;
+    let is_on = before.is_some_and(|stack| block.has_upcall_on(&stack));
+    if *old != 0 {
+        let stack = libc::stack_t {
+            ss_sp: before.map_or(0, |stack| stack.start) as *mut c_void,
+            ss_flags: match before {
+                None => libc::SS_DISABLE,
+                Some(_) if is_on => libc::SS_ONSTACK,
+                Some(_) => 0,
+            },
+            ss_size: before.map_or(0, |stack| stack.bytes) as usize,
+        };
+        // SAFETY: the guest says that there is room for it.
+        unsafe { *(*old as *mut libc::stack_t) = stack };
     }
+    if *new == 0 {
+        return 0;
+    }
+    // SAFETY: the guest says that there is one.
+    let asked = unsafe { *(*new as *const libc::stack_t) };
+    if is_on {
+        return -libc::EPERM as isize;
+    }
+    let is_wanted = asked.ss_flags & libc::SS_DISABLE == 0;
+    if is_wanted && asked.ss_size < libc::MINSIGSTKSZ {
+        return -libc::ENOMEM as isize;
+    }
+    block.asked_stack = is_wanted.then_some(Stack {
+        start: asked.ss_sp as u64,
+        bytes: asked.ss_size as u64,
+    });
     0
 }
 
 impl Block {
-    /// Does a handler run on the stack that begins there?
-    fn upcall_on(&self, start: u64) -> bool {
+    /// Does a handler run on this stack?
+    fn has_upcall_on(&self, stack: &Stack) -> bool {
         let mut next = self.upcall;
         // SAFETY: upcalls are on our stack as long as the block knows them.
         while let Some(upcall) = unsafe { next.as_ref() } {
-            if upcall.own_stack.is_some_and(|stack| stack.start == start) {
+            if upcall.own_stack.is_some_and(|own| own.start == stack.start) {
                 return true;
             }
             next = upcall.previous;

@@ -24,7 +24,6 @@ mod processors;
 mod signals;
 mod threads;
 
-pub use calls::remember_stack;
 pub use entry::enter;
 pub use load::needs_host;
 pub use locked::stop_before;
@@ -115,6 +114,17 @@ unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char, variables: 
     unsafe { run(path, count, arguments) }
 }
 
+/// Others see the process under the guest's name.
+fn take_name(path: &CStr) {
+    let bytes = path.to_bytes();
+    let folders = bytes.iter().rposition(|byte| *byte == b'/').map_or(0, |last| last + 1);
+    // SAFETY: the kernel reads a string that ends where the path does.
+    unsafe {
+        let name = path.as_ptr().add(folders) as usize;
+        sys::syscall(libc::SYS_prctl, [libc::PR_SET_NAME as usize, name, 0, 0, 0, 0]);
+    }
+}
+
 /// # Safety
 /// The arguments are those of the process, where the kernel put them.
 unsafe fn run(path: &'static CStr, count: c_int, arguments: *mut *mut c_char) -> ! {
@@ -127,6 +137,7 @@ unsafe fn run(path: &'static CStr, count: c_int, arguments: *mut *mut c_char) ->
     let Some(block) = block::Block::create() else {
         ending::die(b"cannot map memory for a host", libc::ENOMEM)
     };
+    take_name(path);
     IS_ON.store(true, Relaxed);
     threads::begin_main(block);
     signals::wrap_all();

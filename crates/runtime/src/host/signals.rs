@@ -7,7 +7,6 @@ use crate::host::block::Stack;
 use crate::host::block::Upcall;
 use crate::host::entry;
 use crate::host::entry::Frame;
-use crate::local::Local;
 use crate::sys;
 use core::arch::naked_asm;
 use core::ffi::c_int;
@@ -44,6 +43,10 @@ pub fn wrap(signal: usize, action: &Action) -> Action {
 
 /// Handlers that have been installed before the process became a host; and ours of calls that the kernel sends to us.
 pub fn wrap_all() {
+    let never = NEVER_BLOCKED;
+    let arguments = [libc::SIG_UNBLOCK as usize, &raw const never as usize, 0, 8, 0, 0];
+    // SAFETY: the kernel reads a set.
+    unsafe { sys::syscall(libc::SYS_rt_sigprocmask, arguments) };
     for signal in 1..SIGNALS {
         let mut action = Action::default();
         // SAFETY: the kernel writes an action, and reads one.
@@ -117,14 +120,10 @@ extern "C" fn on_sent_call(_: c_int, info: *mut libc::siginfo_t, context: *mut c
 
 /// The stack that a handler of the guest's is to be on, if that is another one: what it has asked for.
 fn own_stack(action: &Action, interrupted: u64) -> Option<Stack> {
-    let asked = Local::current()?.signal_stack.asked();
-    let stack = Stack {
-        start: asked.ss_sp as u64,
-        bytes: asked.ss_size as u64,
-    };
-    let wanted = action.flags & libc::SA_ONSTACK as u64 != 0 && asked.ss_flags & libc::SS_DISABLE == 0;
+    let stack = Block::current().asked_stack?;
+    let is_wanted = action.flags & libc::SA_ONSTACK as u64 != 0;
     let is_there = (stack.start..stack.start + stack.bytes).contains(&interrupted);
-    (wanted && !is_there).then_some(stack)
+    (is_wanted && !is_there).then_some(stack)
 }
 
 /// Calls a handler of the guest's, while the calling thread is in a call of the guest's.
@@ -254,7 +253,7 @@ pub unsafe fn deliver(action: &Action, signal: c_int, info: *mut libc::siginfo_t
     let vectors_bytes = vectors_bytes(kernels);
     let vectors = (top - vectors_bytes) & !63;
     let place = ((vectors - size_of::<HandlerFrame>() as u64) & !15) - 8;
-    let asked = Local::current().map(|local| local.signal_stack.asked());
+    let asked = Block::current().asked_stack;
     // SAFETY: room on the guest's stack, as the kernel would have taken it; it has as many bytes as are copied.
     unsafe {
         let frame = &mut *(place as *mut HandlerFrame);
@@ -265,9 +264,11 @@ pub unsafe fn deliver(action: &Action, signal: c_int, info: *mut libc::siginfo_t
         core::ptr::copy_nonoverlapping(info.cast::<u8>(), frame.info.as_mut_ptr(), INFO_BYTES);
         let copy = frame.context.as_mut_ptr().cast::<libc::ucontext_t>();
         (&raw mut (*copy).uc_mcontext.fpregs).write_unaligned(vectors as *mut _);
-        if let Some(asked) = asked {
-            (&raw mut (*copy).uc_stack).write_unaligned(asked);
-        }
+        (&raw mut (*copy).uc_stack).write_unaligned(libc::stack_t {
+            ss_sp: asked.map_or(0, |stack| stack.start) as *mut c_void,
+            ss_flags: if asked.is_some() { 0 } else { libc::SS_DISABLE },
+            ss_size: asked.map_or(0, |stack| stack.bytes) as usize,
+        });
         let own = match action.flags & libc::SA_NODEFER as u64 {
             0 => 1 << (signal - 1),
             _ => 0,
