@@ -33,6 +33,7 @@ pub use signals::wrap;
 pub use threads::arrive;
 pub use threads::creates_in_any_order;
 pub use threads::over;
+pub use threads::tid_of;
 
 use crate::control;
 use crate::control::Mode;

@@ -17,7 +17,9 @@ use core::ffi::c_long;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use runtime_abi::THREADS_MAX;
 
 const SIGNAL_OF_END: usize = 0xff;
 /// How long to wait at most for a thread that has been made; it looks again then.
@@ -29,6 +31,13 @@ const SET_TLS: usize = libc::CLONE_SETTLS as usize;
 const PARENT_SET_TID: usize = libc::CLONE_PARENT_SETTID as usize;
 const CHILD_SET_TID: usize = libc::CLONE_CHILD_SETTID as usize;
 const CHILD_CLEAR_TID: usize = libc::CLONE_CHILD_CLEARTID as usize;
+
+/// What the guest knows as the ids of its threads, by their indices: in a replay, they are the recorded ones. 0: not known.
+static TIDS: [AtomicU32; THREADS_MAX] = [const { AtomicU32::new(0) }; THREADS_MAX];
+
+pub fn tid_of(thread: u32) -> u32 {
+    TIDS[thread as usize % THREADS_MAX].load(Relaxed)
+}
 
 /// The process's first thread gets its block.
 pub fn begin_main(block: &mut Block) {
@@ -60,7 +69,11 @@ fn use_signal_stack(block: &Block) {
 
 /// The id of the calling thread, as it was when it was recorded.
 fn ask_tid() -> isize {
-    calls::as_one_call(libc::SYS_gettid, &[0; 6], |_| sys::thread_id() as isize)
+    let tid = calls::as_one_call(libc::SYS_gettid, &[0; 6], |_| sys::thread_id() as isize);
+    if let Some(local) = Local::current() {
+        TIDS[local.index as usize % THREADS_MAX].store(tid as u32, Relaxed);
+    }
+    tid
 }
 
 /// The guest's: says where a zero is to be written when the thread is gone.

@@ -215,7 +215,7 @@ fn try_lock_inheriting(local: &Local, address: u64) -> bool {
     } else {
         0
     };
-    word(address).store(local.slot.os_thread.load(Relaxed) | waiters | now & 0x4000_0000, SeqCst);
+    word(address).store(seats::name_of(local.index) | waiters | now & 0x4000_0000, SeqCst);
     true
 }
 
@@ -224,7 +224,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
     if try_lock_inheriting(local, address) {
         return 0;
     }
-    if load(address) & OWNER == local.slot.os_thread.load(Relaxed) {
+    if load(address) & OWNER == seats::name_of(local.index) {
         return refuse(libc::EDEADLK);
     }
     word(address).fetch_or(HAS_WAITERS, SeqCst);
@@ -237,7 +237,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
     };
     // Who is woken owns the lock: `unlock_inheriting`; or its owner died.
     let result = wait_for_word(local, wait, is_timed);
-    match result == 0 && load(address) & OWNER != local.slot.os_thread.load(Relaxed) {
+    match result == 0 && load(address) & OWNER != seats::name_of(local.index) {
         true if try_lock_inheriting(local, address) => 0,
         true => lock_inheriting(local, address, is_timed),
         false => result,
@@ -245,7 +245,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
 }
 
 fn unlock_inheriting(local: &Local, address: u64) -> isize {
-    if load(address) & OWNER != local.slot.os_thread.load(Relaxed) {
+    if load(address) & OWNER != seats::name_of(local.index) {
         return refuse(libc::EPERM);
     }
     let Some(waiter) = first_waiter(address, ALL_BITS) else {
@@ -258,7 +258,7 @@ fn unlock_inheriting(local: &Local, address: u64) -> isize {
     } else {
         0
     };
-    let owner = crate::control::slot(waiter).os_thread.load(Relaxed);
+    let owner = seats::name_of(waiter);
     word(address).store(owner | more, SeqCst);
     0
 }

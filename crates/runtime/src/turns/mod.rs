@@ -147,7 +147,7 @@ fn switch(me: u32, what: u32, label: u64) {
     if let Some(thread) = planned {
         seat(thread).owe(true);
     }
-    let due = order::next_thread();
+    let due = order::next_thread().map(born);
     let due = due.and_then(whom_it_waits_for).filter(|thread| !seat(*thread).spins());
     let next = planned.or(end_is_due()).or(stays.then_some(me)).or(due).unwrap_or(me);
     points::write(&place, next, what, label);
@@ -291,7 +291,7 @@ fn choose() -> Option<u32> {
     if let Some(ending) = end_is_due() {
         return Some(ending);
     }
-    let best = best().or_else(|| {
+    let best = creator_of_due().or_else(best).or_else(|| {
         let is_helped = order::next_thread().is_some_and(seats::interrupt) || accesses::lapse();
         is_helped.then(best).flatten()
     });
@@ -327,6 +327,29 @@ fn whom_it_waits_for(mut thread: u32) -> Option<u32> {
         thread = seat(thread).awaited()?;
     }
     None
+}
+
+/// The thread itself, or, if it is not there yet, the one that is to create it: of a guest's threads that are created in any order, one may be due
+/// before there is a reason to create it.
+fn born(mut thread: u32) -> u32 {
+    for _ in 0..CHAIN_MAX {
+        match replay::creator_of(thread).filter(|_| is_unborn(thread)) {
+            Some(creator) => thread = creator,
+            None => break,
+        }
+    }
+    thread
+}
+
+fn is_unborn(thread: u32) -> bool {
+    // Relaxed: who has the turn has seen all that others did.
+    seat(thread).state() == State::Gone && control::slot(thread).state.load(Relaxed) == thread_state::UNUSED
+}
+
+/// If the next input is that of a thread which is not there yet: who has to run so that it comes to be.
+fn creator_of_due() -> Option<u32> {
+    let due = order::next_thread().filter(|thread| is_unborn(*thread))?;
+    whom_it_waits_for(born(due)).filter(|creator| !seat(*creator).has_given_way())
 }
 
 /// The thread that ends the process, if it has come there and the others are where they were.

@@ -1,5 +1,6 @@
 //! What is known of each thread while threads take turns.
 use crate::control;
+use crate::host;
 use crate::turns::order;
 use core::arch::asm;
 use core::sync::atomic::AtomicBool;
@@ -102,6 +103,17 @@ pub fn seat(thread: u32) -> &'static Seat {
 }
 
 /// Threads there have been.
+/// The bits of a futex that have the kernel's name of a thread in them, where they have one.
+const NAME: u32 = 0x3fff_ffff;
+
+/// What the program knows as the kernel's name of the thread.
+pub fn name_of(thread: u32) -> u32 {
+    match host::tid_of(thread) {
+        0 => control::slot(thread).os_thread.load(Relaxed),
+        tid => tid,
+    }
+}
+
 pub fn count() -> u32 {
     control::header().threads.load(Relaxed).min(THREADS_MAX as u32)
 }
@@ -302,7 +314,7 @@ impl Seat {
         let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
         let is_named = |name: u32| {
             move |thread: &u32| {
-                seat(*thread).state() != State::Gone && control::slot(*thread).os_thread.load(Relaxed) == name
+                seat(*thread).state() != State::Gone && name_of(*thread) == name
             }
         };
         let find = |name: u32| {
@@ -310,7 +322,7 @@ impl Seat {
                 .find(is_named(name))
                 .filter(|thread| seat(*thread).address() != address)
         };
-        find(self.expected.load(Relaxed)).or_else(|| find(holder))
+        find(self.expected.load(Relaxed) & NAME).or_else(|| find(holder))
     }
 
     /// Its wait ends as soon as its next input is due.
