@@ -3,5 +3,7 @@
 fn main() {
     let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
     println!("cargo:rustc-cdylib-link-arg=-Wl,--version-script={directory}/exports.map");
+    // As a program, it begins here (`src/host/mod.rs`).
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-e,__refrain_host");
     println!("cargo:rerun-if-changed=exports.map");
 }

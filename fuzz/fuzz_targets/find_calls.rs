@@ -10,4 +10,9 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(site.syscall_at + 2 <= site.bytes.len());
         }
     }
+    if let Ok(found) = syscall_sites::find_all(bytes) {
+        for site in &found.locked {
+            assert!(site.address_at.is_none_or(|at| at + 4 <= site.bytes.len()));
+        }
+    }
 });

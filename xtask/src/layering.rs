@@ -5,10 +5,11 @@ use crate::command::Run;
 use serde_json::Value;
 
 /// Our crates that each of our crates may use, and whether it may use anything from outside.
-const ALLOWED: [(&str, &[&str], Outside); 16] = [
+const ALLOWED: [(&str, &[&str], Outside); 17] = [
     // Core: values in, values out.
     ("run-model", &[], Outside::Nothing),
     ("runtime-abi", &[], Outside::Nothing),
+    ("program-image", &[], Outside::Nothing),
     ("log-format", &["run-model", "runtime-abi"], Outside::Nothing),
     ("constraint-solver", &["run-model"], Outside::Nothing),
     // The judge never sees the solver it judges.
@@ -20,7 +21,7 @@ const ALLOWED: [(&str, &[&str], Outside); 16] = [
     ("instrumentor", &["run-model", "runtime-abi"], Outside::Anything),
     (
         "refrain-runtime",
-        &["run-model", "runtime-abi", "log-format"],
+        &["run-model", "runtime-abi", "log-format", "program-image"],
         Outside::Only("libc"),
     ),
     ("run-store", &["run-model", "runtime-abi"], Outside::Anything),
@@ -36,6 +37,7 @@ const ALLOWED: [(&str, &[&str], Outside); 16] = [
             "syscall-sites",
             "instrumentor",
             "run-store",
+            "program-image",
             "failure-report",
             "schedule-search",
         ],

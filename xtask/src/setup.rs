@@ -7,7 +7,7 @@ use std::process::Command;
 use std::process::Stdio;
 
 /// Debian packages, each with a command or library that shows it is there where there is no dpkg.
-const PACKAGES: [(&str, &str); 9] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("clang-22", "clang-22"),
     ("llvm-22-dev", "llvm-config-22"),
     ("lld-22", "ld.lld-22"),
@@ -16,6 +16,8 @@ const PACKAGES: [(&str, &str); 9] = [
     ("gdb", "gdb"),
     ("cmake", "cmake"),
     ("make", "make"),
+    // Programs of another libc, which the suite records.
+    ("musl-tools", "musl-gcc"),
     // The oracle of the solver's tests; nothing that is built for users needs it.
     ("libz3-dev", ""),
 ];

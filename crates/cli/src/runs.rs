@@ -93,8 +93,8 @@ fn list_json(run: &RunDirectory) -> Value {
         Ok((meta, state)) => {
             value["state"] = json!(state_word(state));
             value["started"] = json!(meta.started);
-            value["outcome"] = json!(meta.ending.map(|ending| ending.outcome));
-            value["argv"] = json!(meta.argv);
+            value["outcome"] = json!(meta.ending.as_ref().map(|ending| ending.outcome));
+            value["argv"] = json!(meta.program_arguments());
         }
         Err(error) => {
             value["state"] = json!("unreadable");
@@ -131,7 +131,11 @@ fn command(meta: &RunMeta) -> String {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
     };
-    let words: Vec<String> = meta.argv.iter().map(|word| quote(word.to_string())).collect();
+    let words: Vec<String> = meta
+        .program_arguments()
+        .iter()
+        .map(|word| quote(word.to_string()))
+        .collect();
     words.join(" ")
 }
 

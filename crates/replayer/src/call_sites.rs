@@ -17,6 +17,7 @@ use runtime_abi::ControlHeader;
 use runtime_abi::RUNTIME_LIBRARY;
 use runtime_abi::call_sites::IDENTITY_BYTES;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
+use runtime_abi::call_sites::kind;
 use runtime_abi::question;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -47,13 +48,17 @@ const LEFT_ALONE: [&str; 6] = [
 /// How long to sleep between looks for questions if nobody wakes us.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// Entries that one object may have; libc and others need some, too.
+const LOCKED_MAX: usize = 4000;
+
 type Identity = [u8; IDENTITY_BYTES];
 
 /// What has been found out about the files of a program. Shared by all attempts to record it.
 pub struct CallSites {
     /// The table that the first process begins with, or the reason why there is none: inputs are then not recorded.
     pub first: std::result::Result<Vec<u8>, String>,
-    known: Mutex<BTreeMap<PathBuf, Option<Arc<Analysed>>>>,
+    /// By the path, and whether all calls are wanted, because the file is a program that the runtime hosts.
+    known: Mutex<BTreeMap<(PathBuf, bool), Option<Arc<Analysed>>>>,
 }
 
 struct Analysed {
@@ -70,13 +75,17 @@ impl CallSites {
     }
 
     /// Nothing for a file that cannot be read, or is no object. `path` is what it is known as, `file` where it is.
-    fn analyse(&self, path: &Path, file: &Path) -> Option<Arc<Analysed>> {
+    fn analyse(&self, path: &Path, file: &Path, is_guest: bool) -> Option<Arc<Analysed>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let analysed = known.entry(path.to_owned()).or_insert_with(|| {
+        let find = match is_guest {
+            true => syscall_sites::find_all,
+            false => syscall_sites::find_anywhere,
+        };
+        let analysed = known.entry((path.to_owned(), is_guest)).or_insert_with(|| {
             let bytes = fs::read(file).or_else(|_| fs::read(path)).ok()?;
             Some(Arc::new(Analysed {
                 identity: identity(&bytes)?,
-                sites: syscall_sites::find_anywhere(&bytes).ok()?,
+                sites: find(&bytes).ok()?,
             }))
         });
         analysed.clone()
@@ -98,10 +107,14 @@ impl CallSites {
         let files = std::iter::once(&meta.executable).chain(&meta.libraries);
         let mut paths: BTreeSet<PathBuf> = files.map(|file| PathBuf::from(file.path.as_os_str())).collect();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        paths.extend(known.keys().cloned());
+        paths.extend(known.keys().map(|(path, _)| path.clone()));
+        // What the runtime could not replace there, the kernel sends to it.
+        for (guest, _) in known.keys().filter(|(_, is_guest)| *is_guest) {
+            paths.remove(guest);
+        }
         drop(known);
         let places = |path: &Path| {
-            let Analysed { identity, sites } = &*self.analyse(path, path)?;
+            let Analysed { identity, sites } = &*self.analyse(path, path, false)?;
             let all = sites.no_room.len() + sites.sites.len();
             Some(if replaced.contains(identity) {
                 sites.no_room.len()
@@ -188,7 +201,7 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
     };
     // As the process sees it, which may have another root.
     let file = process.join("root").join(path.strip_prefix("/").unwrap_or(&path));
-    let Some(analysed) = sites.analyse(&path, &file) else {
+    let Some(analysed) = sites.analyse(&path, &file, question.is_of_guest) else {
         return Ok(());
     };
     if analysed.sites.sites.is_empty() {
@@ -198,7 +211,11 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
         0 => run.file("control"),
         number => run.process(number).file("control"),
     };
-    ControlFile::open_to_write(&own)?.add_object(&analysed.identity, &encode(&analysed.sites.sites))?;
+    let Sites { sites, locked, .. } = &analysed.sites;
+    // Those that there is no room for are those at the end: a thread runs through them.
+    let room = LOCKED_MAX.saturating_sub(sites.len()).min(locked.len());
+    let entries = [encode(sites, kind::CALL), encode(&locked[..room], kind::LOCKED)].concat();
+    ControlFile::open_to_write(&own)?.add_object(&analysed.identity, &entries)?;
     Ok(())
 }
 
@@ -208,7 +225,7 @@ fn table_for(executable: &Path) -> std::result::Result<Vec<u8>, String> {
     let bytes = fs::read(&libc).map_err(|e| format!("cannot read {}: {e}", libc.display()))?;
     let sites = syscall_sites::find(&bytes).map_err(|e| format!("{}: {e}", libc.display()))?;
     let identity = identity(&bytes).ok_or_else(|| format!("{} has no program headers", libc.display()))?;
-    Ok(run_store::call_sites_of(&identity, &encode(&sites.sites)))
+    Ok(run_store::call_sites_of(&identity, &encode(&sites.sites, kind::CALL)))
 }
 
 /// The libc beside the program's dynamic loader.
@@ -275,12 +292,12 @@ fn condense(headers: &[u8], unwinding: &[u8]) -> Identity {
 }
 
 /// As many `runtime_abi::call_sites::Entry`.
-fn encode(sites: &[Site]) -> Vec<u8> {
+fn encode(sites: &[Site], kind: u8) -> Vec<u8> {
     let mut bytes = Vec::new();
     for site in sites {
         bytes.extend(site.address.to_le_bytes());
         let address_at = site.address_at.map_or(0, |at| at as u8 + 1);
-        bytes.extend([site.bytes.len() as u8, site.syscall_at as u8, address_at, 0]);
+        bytes.extend([site.bytes.len() as u8, site.syscall_at as u8, address_at, kind]);
         let mut window = [0; WINDOW_BYTES_MAX];
         window[..site.bytes.len()].copy_from_slice(&site.bytes);
         bytes.extend(window);
@@ -303,7 +320,7 @@ mod tests {
             syscall_at: 4,
             address_at: None,
         };
-        let bytes = run_store::call_sites_of(&[7; 20], &encode(&[site]));
+        let bytes = run_store::call_sites_of(&[7; 20], &encode(&[site], kind::CALL));
         assert_eq!(bytes.len(), offset_of!(Table, entries) + size_of::<Entry>());
         assert_eq!(bytes[offset_of!(Table, count)], 1);
         let object = &bytes[offset_of!(Table, objects)..];

@@ -110,7 +110,9 @@ impl Campaign {
             }
         };
         let mut meta = ready.meta.clone();
-        meta.argv = self.recording.command.iter().cloned().map(Into::into).collect();
+        let hosts = meta.argv.len() - meta.program_arguments().len();
+        meta.argv.truncate(hosts);
+        meta.argv.extend(self.recording.command.iter().cloned().map(Into::into));
         let sites = Arc::clone(&ready.sites);
         let run = match &self.output {
             Some(path) => Store::create_at(path)?,

@@ -31,6 +31,10 @@ pub enum Error {
     StaticProgram {
         path: PathBuf,
     },
+    /// The library that hosts programs that cannot load it.
+    RuntimeNotExecutable {
+        path: PathBuf,
+    },
     /// The library that an unmodified program needs to be recorded.
     NoRuntime {
         path: PathBuf,
@@ -187,6 +191,7 @@ impl Error {
             | Error::NotExecutable { .. }
             | Error::Script { .. }
             | Error::StaticProgram { .. }
+            | Error::RuntimeNotExecutable { .. }
             | Error::NotInstrumented { .. }
             | Error::BuiltForSync { .. }
             | Error::NoRuntime { .. }
@@ -236,7 +241,14 @@ impl fmt::Display for Error {
             ),
             Error::StaticProgram { path } => write!(
                 f,
-                "{} is linked statically, so the recorder cannot be part of it; link it without -static",
+                "{} is linked statically, or by musl, so its threads cannot be observed; \
+                 link it with glibc and without -static, or record it as it is with --scope inputs",
+                path.display()
+            ),
+            Error::RuntimeNotExecutable { path } => write!(
+                f,
+                "{} has no execute permission, and has to be executed to record a program that is linked statically or by \
+                 musl: chmod a+x it",
                 path.display()
             ),
             Error::NotInstrumented { path } => write!(

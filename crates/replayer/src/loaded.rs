@@ -420,6 +420,10 @@ pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error
         Err(e) if e.kind() == io::ErrorKind::NotFound => return (inputs, None),
         Err(e) => return (inputs, Some(run_store::Error::io("read", &file, e).into())),
     };
+    // The process ended when the thread was about to make its first.
+    if bytes.is_empty() {
+        return (inputs, None);
+    }
     let stream = match log_format::inputs::stream_of(&bytes, ThreadIndex(thread)) {
         Ok(stream) => stream,
         Err(damage) => return (inputs, damaged(&file, damage)),

@@ -9,13 +9,19 @@ use object::elf;
 use object::elf::FileHeader64;
 use object::read::elf::Dyn;
 use object::read::elf::FileHeader;
+use program_image::HEAD_BYTES;
+use program_image::Image;
+use program_image::Loader;
 use run_store::Scope;
 use runtime_abi::RUNTIME_LIBRARY;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::fs::File;
+use std::io;
 use std::io::Read;
+use std::io::Seek;
+use std::io::SeekFrom;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -24,29 +30,61 @@ use std::path::PathBuf;
 pub struct Recordable {
     /// Absolute.
     pub path: PathBuf,
-    /// The runtime, if the program was not linked to it and has to be given it.
-    pub preload: Option<PathBuf>,
+    /// How it gets the runtime.
+    pub by: Way,
+}
+
+/// How a program gets the runtime.
+pub enum Way {
+    /// It was linked to it.
+    Linked,
+    /// Its loader is told to load it: from there.
+    Preloaded(PathBuf),
+    /// The runtime, which is there, loads the program: no loader would load the runtime for it.
+    Hosted(PathBuf),
 }
 
 /// The executable of that name, if it was built with `refrain cc` or `refrain c++`, or if the scope asks no more of it than
-/// to be linked dynamically.
+/// to be a program.
 pub fn find_recordable(name: &OsStr, scope: Scope) -> Result<Recordable> {
     let path = find(name)?;
     match needed_libraries(&path)? {
-        Needed::Static => Err(Error::StaticProgram { path }),
+        Needed::Nobody if scope == Scope::Inputs => hosted(path),
+        Needed::Nobody => Err(Error::StaticProgram { path }),
         Needed::Libraries(names) if names.iter().any(|n| n == RUNTIME_LIBRARY) => {
             let is_too_little =
                 scope == Scope::Memory && SiteTable::read(&path).is_ok_and(|table| table.is_for_sync_only());
             match is_too_little {
                 true => Err(Error::BuiltForSync { path }),
-                false => Ok(Recordable { path, preload: None }),
+                false => Ok(Recordable { path, by: Way::Linked }),
             }
         }
         Needed::Libraries(_) if scope == Scope::Inputs => Ok(Recordable {
             path,
-            preload: Some(runtime_library()?),
+            by: Way::Preloaded(runtime_library()?),
         }),
         Needed::Libraries(_) => Err(Error::NotInstrumented { path }),
+    }
+}
+
+fn hosted(path: PathBuf) -> Result<Recordable> {
+    // Set-user-id and set-group-id: the runtime would load it without them.
+    const GIVES_RIGHTS: u32 = 0o6000;
+    if fs::metadata(&path).is_ok_and(|metadata| metadata.permissions().mode() & GIVES_RIGHTS != 0) {
+        return Err(Error::NotExecutable {
+            path,
+            why: "gets rights by being executed (set-user-id or set-group-id), which a recorded one would not; record a copy \
+                  without these",
+        });
+    }
+    let runtime = runtime_library()?;
+    let is_executable = fs::metadata(&runtime).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0);
+    match is_executable {
+        true => Ok(Recordable {
+            path,
+            by: Way::Hosted(runtime),
+        }),
+        false => Err(Error::RuntimeNotExecutable { path: runtime }),
     }
 }
 
@@ -101,7 +139,8 @@ fn executable(path: &Path) -> Result<PathBuf> {
 }
 
 enum Needed {
-    Static,
+    /// It is linked statically, or loaded by a loader that takes no library of ours.
+    Nobody,
     Libraries(Vec<String>),
 }
 
@@ -130,11 +169,33 @@ fn needed_libraries(path: &Path) -> Result<Needed> {
             why: "is not an ELF executable",
         });
     }
+    if loader(&mut file).map_err(unreadable)? != Loader::Other {
+        return Ok(Needed::Nobody);
+    }
     let data = ReadCache::new(file);
     dynamic_section(&data).map_err(|why| Error::NotExecutable {
         path: path.to_owned(),
         why,
     })
+}
+
+/// Who loads the program; of one that is malformed, or for another machine, somebody: that is told later.
+fn loader(file: &mut File) -> io::Result<Loader> {
+    let read_at = |file: &mut File, at: u64, bytes: usize| {
+        let mut read = Vec::new();
+        file.seek(SeekFrom::Start(at))?;
+        Read::by_ref(file).take(bytes as u64).read_to_end(&mut read)?;
+        Ok::<_, io::Error>(read)
+    };
+    let head = read_at(file, 0, HEAD_BYTES)?;
+    let Ok(image) = Image::read(&head) else {
+        return Ok(Loader::Other);
+    };
+    let name = match image.interpreter {
+        Some((at, bytes)) => Some(read_at(file, at, bytes)?),
+        None => None,
+    };
+    Ok(Loader::of(name.as_deref()))
 }
 
 fn dynamic_section<'data, R: ReadRef<'data>>(data: R) -> std::result::Result<Needed, &'static str> {
@@ -146,7 +207,7 @@ fn dynamic_section<'data, R: ReadRef<'data>>(data: R) -> std::result::Result<Nee
     }
     let sections = header.sections(endian, data).map_err(|_| MALFORMED)?;
     let Some((entries, strings)) = sections.dynamic(endian, data).map_err(|_| MALFORMED)? else {
-        return Ok(Needed::Static);
+        return Ok(Needed::Libraries(Vec::new()));
     };
     let strings = sections.strings(endian, data, strings).map_err(|_| MALFORMED)?;
     let mut names = Vec::new();

@@ -13,6 +13,7 @@ use crate::processes;
 use crate::processes::Others;
 use crate::program;
 use crate::program::Recordable;
+use crate::program::Way;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use run_model::Method;
@@ -107,17 +108,27 @@ pub enum Show {
 impl Recording {
     /// Finds the program and describes the run-to-be; the same for all attempts.
     pub fn describe(&self) -> Result<RunMeta> {
-        let Recordable {
-            path: executable,
-            preload,
-        } = program::find_recordable(&self.command[0], self.scope)?;
+        let Recordable { path, by } = program::find_recordable(&self.command[0], self.scope)?;
+        let mut argv = self.command.clone();
+        let mut preload = None;
+        let executable = match by {
+            Way::Linked => path,
+            Way::Preloaded(runtime) => {
+                preload = Some(runtime);
+                path
+            }
+            Way::Hosted(runtime) => {
+                argv.splice(0..0, [runtime.clone().into_os_string(), path.into_os_string()]);
+                runtime
+            }
+        };
         let (hash, bytes) = run_store::hash_file(&executable)?;
         let cwd = env::current_dir().map_err(|source| Error::NoDirectory { source })?;
         Ok(RunMeta {
             version: META_VERSION,
             refrain: env!("CARGO_PKG_VERSION").to_owned(),
             abi_version: runtime_abi::ABI_VERSION,
-            argv: self.command.iter().cloned().map(Into::into).collect(),
+            argv: argv.into_iter().map(Into::into).collect(),
             cwd: cwd.into_os_string().into(),
             env: recording_environment(preload.as_deref()),
             executable: FileIdentity {

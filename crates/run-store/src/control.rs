@@ -131,6 +131,8 @@ pub struct Question {
     /// Its number in the run.
     pub process: u32,
     pub pid: u32,
+    /// The object is a program that the runtime hosts.
+    pub is_of_guest: bool,
     /// As the process knows it: perhaps relative.
     pub path: PathBuf,
 }
@@ -362,6 +364,7 @@ impl ControlFile {
         Ok(Question {
             process: u32_at(&bytes, offset_of!(ControlHeader, question_process)),
             pid: u32_at(&bytes, offset_of!(ControlHeader, question_pid)),
+            is_of_guest: u32_at(&bytes, offset_of!(ControlHeader, question_of_guest)) != 0,
             path: PathBuf::from(OsStr::from_bytes(path)),
         })
     }

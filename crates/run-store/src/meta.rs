@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::Serialize;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::str::FromStr;
 
 /// Version of the metadata this build writes; it reads all up to this one.
@@ -50,6 +51,22 @@ pub struct RunMeta {
     /// Absent while recording, and for ever if the recorder was killed.
     #[serde(default)]
     pub ending: Option<Ending>,
+}
+
+impl RunMeta {
+    /// The arguments, from the program's name on. If the runtime had to load the program, two are in front of them: the
+    /// runtime's own name, and the program's path.
+    pub fn program_arguments(&self) -> &[Text] {
+        const BEFORE: usize = 2;
+        let runs = Path::new(self.executable.path.as_os_str());
+        let is_hosted = runs
+            .file_name()
+            .is_some_and(|name| name == runtime_abi::RUNTIME_LIBRARY);
+        match is_hosted && self.argv.len() > BEFORE {
+            true => &self.argv[BEFORE..],
+            false => &self.argv,
+        }
+    }
 }
 
 /// A file of the program's that enters the kernel where nothing could be put in the way.

@@ -59,6 +59,9 @@ pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 //
 // Jumps that replace system calls reach 2 GiB. For those of the executable there are some pages of ours below it.
 //
+// In a host (`runtime`, host/mod.rs) the runtime is the executable, at 0x5555…; its guest is at its fixed addresses or at 0x5600…, musl's loader at
+// 0x5680…, each with a heap behind it and pages of ours below, or above those that begin where memory does.
+//
 // The XOR constants differ from zero in their low bits so that data and shadow do not alias modulo 4096.
 pub const REGIONS: [(u64, u64); 4] = [
     (0x0000_0000_0000, 0x0002_0000_0000),
@@ -231,6 +234,8 @@ pub struct ControlHeader {
     pub tool: u32,
     /// Written by the tool: 1: at scope `inputs`, the order of synchronisations is recorded, too.
     pub sync_order: u32,
+    /// Of a question: 1: the object is a program that we host, so all its calls are wanted.
+    pub question_of_guest: AtomicU32,
     /// The number of this process, and of the one that forked it.
     pub process: AtomicU32,
     pub parent: AtomicU32,
@@ -386,7 +391,7 @@ pub mod call_sites {
     pub const WINDOW_BYTES_MAX: usize = 20;
     /// `lea` of a 64-bit register with an address relative to the instruction's own.
     pub const LEA_BYTES: usize = 7;
-    pub const SITES_MAX: usize = 2000;
+    pub const SITES_MAX: usize = 6000;
     pub const OBJECTS_MAX: usize = 128;
 
     #[repr(C)]
@@ -426,8 +431,18 @@ pub mod call_sites {
         pub syscall_at: u8,
         /// One more than where in it a `lea` of `LEA_BYTES` is that has to be adapted; 0: nowhere.
         pub address_at: u8,
-        pub reserved: u8,
+        /// One of `kind`.
+        pub kind: u8,
         pub bytes: [u8; WINDOW_BYTES_MAX],
+    }
+
+    /// Values of [`Entry::kind`]. Of an object's entries, the calls come first.
+    pub mod kind {
+        /// A `syscall` instruction.
+        pub const CALL: u8 = 0;
+        /// An instruction that locks memory, in a program that the runtime hosts. `address_at` is then one more than where a distance of 32 bits is
+        /// that has to be corrected.
+        pub const LOCKED: u8 = 1;
     }
 
     const _: () = assert!(size_of::<Entry>() == 32);

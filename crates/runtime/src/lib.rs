@@ -26,6 +26,7 @@ mod ending;
 mod ghost;
 mod growing_file;
 mod heap;
+mod host;
 mod interpose;
 mod local;
 mod log;

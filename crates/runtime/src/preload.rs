@@ -2,6 +2,8 @@
 //! does not see it. The programs that it executes have us in the same way, if they are to be recorded.
 use crate::control;
 use crate::control::Mode;
+use crate::host;
+use core::ffi::CStr;
 use core::ffi::c_char;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicUsize;
@@ -16,6 +18,8 @@ unsafe extern "C" {
 
 /// Variables of a program that is executed, at most; with more it goes without us.
 const VARIABLES_MAX: usize = 511;
+/// Arguments of one that we load.
+const ARGUMENTS_MAX: usize = 2045;
 /// Bytes of the one variable.
 const LIST_BYTES_MAX: usize = 4096;
 
@@ -33,23 +37,90 @@ pub fn remember() {
     }
 }
 
-/// Does this call execute a program that is to have us? Then, which argument has its variables.
-pub fn variables_of(number: c_long) -> Option<usize> {
+/// Does this call execute a program that is to have us? Then, which argument has its path.
+pub fn path_of(number: c_long) -> Option<usize> {
     let argument = match number {
-        libc::SYS_execve => 2,
-        libc::SYS_execveat => 3,
+        libc::SYS_execve => 0,
+        libc::SYS_execveat => 1,
         _ => return None,
     };
     let is_wanted = control::mode() == Mode::Record && control::inputs_only() && control::root().follow != 0;
     is_wanted.then_some(argument)
 }
 
-/// Calls `action` with `variables`, a list as execve has it, and us in `LD_PRELOAD`: as the first of that list. Everything
-/// is on the stack: whoever calls may share its memory with another process.
+/// Calls `action` with the arguments of a call for which `path_of` said `path`, and us in what is executed. Everything is on the
+/// stack: whoever calls may share its memory with another process.
+///
+/// # Safety
+/// As execve demands of its arguments.
+pub unsafe fn executing<R>(arguments: &[usize; 6], path: usize, action: impl FnOnce(&[usize; 6]) -> R) -> R {
+    let mut changed = *arguments;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if is_hosted(arguments, path) {
+            return with_host(arguments, path, |path_of_host, list| {
+                changed[path] = path_of_host as usize;
+                changed[path + 1] = list as usize;
+                action(&changed)
+            });
+        }
+        with_us(arguments[path + 2] as *const *const c_char, |variables| {
+            changed[path + 2] = variables as usize;
+            action(&changed)
+        })
+    }
+}
+
+/// Is it a program that we have to load (`host`)? One that is executed by a descriptor is not looked at.
+///
+/// # Safety
+/// As execve demands of its arguments.
+unsafe fn is_hosted(arguments: &[usize; 6], path: usize) -> bool {
+    let is_by_name = path == 0 || arguments[0] as i32 == libc::AT_FDCWD;
+    if arguments[path] == 0 || arguments[path + 1] == 0 || PATH.load(Relaxed) == 0 || !is_by_name {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    host::needs_host(unsafe { CStr::from_ptr(arguments[path] as *const c_char) })
+}
+
+/// Calls `action` with our path, and a list in which the program's own and its arguments follow ours.
+///
+/// # Safety
+/// As execve demands of its arguments.
+unsafe fn with_host<R>(
+    arguments: &[usize; 6],
+    path: usize,
+    action: impl FnOnce(*const c_char, *const *const c_char) -> R,
+) -> R {
+    let own = PATH.load(Relaxed) as *const c_char;
+    let mut places = [core::ptr::null::<c_char>(); ARGUMENTS_MAX + 3];
+    (places[0], places[1]) = (own, arguments[path] as *const c_char);
+    let mut argument = arguments[path + 1] as *const *const c_char;
+    let mut count = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while !(*argument).is_null() {
+            if count == ARGUMENTS_MAX {
+                // It goes without us.
+                return action(
+                    arguments[path] as *const c_char,
+                    arguments[path + 1] as *const *const c_char,
+                );
+            }
+            places[count + 2] = *argument;
+            count += 1;
+            argument = argument.add(1);
+        }
+    }
+    action(own, places.as_ptr())
+}
+
+/// Calls `action` with `variables`, a list as execve has it, and us in `LD_PRELOAD`: as the first of that list.
 ///
 /// # Safety
 /// `variables` is null, or a list of strings.
-pub unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*const *const c_char) -> R) -> R {
+unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*const *const c_char) -> R) -> R {
     let mut list = [0u8; LIST_BYTES_MAX];
     let mut places = [core::ptr::null::<c_char>(); VARIABLES_MAX + 1];
     let path = PATH.load(Relaxed) as *const c_char;
@@ -62,7 +133,7 @@ pub unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*c
     let path = unsafe {
         let mut variable = variables;
         while !(*variable).is_null() {
-            match core::ffi::CStr::from_ptr(*variable).to_bytes().strip_prefix(NAME) {
+            match CStr::from_ptr(*variable).to_bytes().strip_prefix(NAME) {
                 Some(value) => others = value,
                 // Room is left for the null at the end.
                 None if count == VARIABLES_MAX => return action(variables),
@@ -73,7 +144,7 @@ pub unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*c
             }
             variable = variable.add(1);
         }
-        core::ffi::CStr::from_ptr(path).to_bytes()
+        CStr::from_ptr(path).to_bytes()
     };
     let separator: &[u8] = if others.is_empty() { b"" } else { b":" };
     let mut length = 0;
@@ -115,7 +186,7 @@ pub fn hide() {
 unsafe fn is_ours(variable: *const c_char) -> Option<*const c_char> {
     // SAFETY: the caller's promise; nothing behind the end is read.
     unsafe {
-        let text = core::ffi::CStr::from_ptr(variable).to_bytes();
+        let text = CStr::from_ptr(variable).to_bytes();
         let list = text.strip_prefix(NAME)?;
         let first = list.split(|byte| *byte == b':').next()?;
         let name = first.rsplit(|byte| *byte == b'/').next()?;

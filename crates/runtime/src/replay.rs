@@ -142,6 +142,15 @@ fn waits() -> &'static [WaitEntry] {
     unsafe { core::slice::from_raw_parts(at.cast(), schedule().waits as usize) }
 }
 
+/// The thread that has created, or is to create, `thread`, if the recording says so: its first event comes after one of that thread's.
+pub fn creator_of(thread: u32) -> Option<u32> {
+    let part = threads().get(thread as usize).filter(|part| part.gates > 0)?;
+    let start = gates().get(part.first as usize)?;
+    let is_start = start.kind == Kind::Start as u8 && start.waits > 0;
+    let wait = waits().get(start.first_wait as usize).filter(|_| is_start)?;
+    Some(wait.thread)
+}
+
 /// Does the recording say at which event `thread` was cancelled?
 pub fn is_cancelled_at_an_event(thread: u32) -> bool {
     let part = threads()

@@ -10,6 +10,7 @@ use crate::real;
 use crate::replay;
 use crate::sys;
 use crate::turns;
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -57,32 +58,39 @@ fn start() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static CONSTRUCTOR: extern "C" fn() = {
-    extern "C" fn construct() {
-        ensure();
-        if control::mode() != Mode::Off {
-            if control::mode() == Mode::Record {
-                control::header().pid.store(sys::process_id(), Relaxed);
-            }
-            preload::hide();
-            preload::remember();
-            if !control::inputs_only() {
-                load_unwinder();
-            }
-            crate::calls::install();
-            ending::watch();
-            if !control::inputs_only() {
-                crate::interpose::find_foreign_callers();
-                crate::interpose::prepare_openmp();
-            }
-            crate::interpose::prepare_threads();
-            turns::watch_time();
-            if control::inputs_only() {
-                fix_arenas();
-            }
-        }
+    extern "C" fn begin() {
+        construct();
     }
-    construct
+    begin
 };
+
+/// The rest of it, when the loader is done. Once.
+pub fn construct() {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    ensure();
+    if control::mode() == Mode::Off || IS_DONE.swap(true, Relaxed) {
+        return;
+    }
+    if control::mode() == Mode::Record {
+        control::header().pid.store(sys::process_id(), Relaxed);
+    }
+    preload::hide();
+    preload::remember();
+    if !control::inputs_only() {
+        load_unwinder();
+    }
+    crate::calls::install();
+    ending::watch();
+    if !control::inputs_only() {
+        crate::interpose::find_foreign_callers();
+        crate::interpose::prepare_openmp();
+    }
+    crate::interpose::prepare_threads();
+    turns::watch_time();
+    if control::inputs_only() {
+        fix_arenas();
+    }
+}
 
 /// libc loads its unwinder when it is first needed, by whichever thread ends or cancels first, and allocates in that
 /// thread's heap. In replay that could be another thread than in the recording; so, now.

@@ -6,8 +6,10 @@
 //! instructions that mean the same everywhere qualify, and nothing may jump into the window's middle.
 #![forbid(unsafe_code)]
 
+mod locked;
 mod objects;
 
+pub use objects::find_all;
 pub use objects::find_anywhere;
 
 use iced_x86::Code;
@@ -64,6 +66,9 @@ pub struct Sites {
     pub special: usize,
     /// Left alone because no window fits: addresses of the instructions.
     pub no_room: Vec<u64>,
+    /// Instructions that lock memory, and what is around them (`find_all`). In these, `Site::address_at` is where a distance of 32 bits is that has to
+    /// be corrected.
+    pub locked: Vec<Site>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,9 @@ use crate::CLONE_VM;
 use crate::Error;
 use crate::LOOK_BACK;
 use crate::NUMBERS;
+use crate::Site;
 use crate::Sites;
+use crate::locked;
 use crate::movable_run;
 use crate::site;
 use iced_x86::Code;
@@ -54,24 +56,57 @@ const TABLE_MAX: u64 = 1 << 16;
 /// Finds the sites of any ELF object. `Sites::no_room` has those that were left alone.
 pub fn find_anywhere(elf: &[u8]) -> Result<Sites, Error> {
     let file = Elf::parse(elf).map_err(|e| Error::NotElf(e.to_string()))?;
-    find_in(&Image::new(&file, elf))
+    find_in(&Image::new(&file, elf), Wanted::ThoseThatReturn)
 }
 
-fn find_in(image: &Image<'_>) -> Result<Sites, Error> {
+/// The same of a program that the runtime hosts: it makes the threads itself, and ends them.
+pub fn find_all(elf: &[u8]) -> Result<Sites, Error> {
+    let file = Elf::parse(elf).map_err(|e| Error::NotElf(e.to_string()))?;
+    find_in(&Image::new(&file, elf), Wanted::All)
+}
+
+/// Which calls are to be replaced.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Not those of `LAST`; and none of an object that makes threads.
+    ThoseThatReturn,
+    All,
+}
+
+fn find_in(image: &Image<'_>, wanted: Wanted) -> Result<Sites, Error> {
     let mut found = Sites::default();
-    let functions: Vec<Function> = image.suspects().into_iter().filter_map(Function::decode).collect();
+    let suspects = image.suspects().into_iter();
+    let functions: Vec<Function> = suspects
+        .filter_map(|suspect| Function::decode(suspect, is_call))
+        .collect();
     let calls: Vec<u64> = functions.iter().flat_map(Function::calls).collect();
     if calls.is_empty() {
         return Ok(found);
     }
-    if functions.iter().any(Function::makes_threads) {
+    if wanted != Wanted::All && functions.iter().any(Function::makes_threads) {
         // Threads that nobody knows of must not come to the recorder.
         found.no_room = functions.iter().flat_map(Function::plausible_calls).collect();
         return Ok(found);
     }
-    let known = image.known_addresses(&calls);
+    let locking: Vec<Function> = match wanted {
+        Wanted::All => image
+            .functions()
+            .filter_map(|each| Function::decode(each, locked::is_locked))
+            .collect(),
+        Wanted::ThoseThatReturn => Vec::new(),
+    };
+    let mut places = calls;
+    places.extend(locking.iter().flat_map(|each| each.all(locked::is_locked)));
+    places.sort_unstable();
+    let known = image.known_addresses(&places);
     for function in &functions {
-        function.sites(&known, &mut found);
+        function.sites(&known, wanted, &mut found);
+    }
+    let window = |site: &Site| site.address..site.address + site.bytes.len() as u64;
+    let mut taken: Vec<Range<u64>> = found.sites.iter().map(window).collect();
+    taken.sort_unstable_by_key(|window| window.start);
+    for function in &locking {
+        locked::sites(function, &known, &taken, &mut found.locked);
     }
     match found.sites.len() > crate::SITES_MAX {
         true => Err(Error::TooMany(found.sites.len())),
@@ -177,6 +212,17 @@ impl<'a> Image<'a> {
         found
     }
 
+    /// All of the code, from one start to the next.
+    fn functions(&self) -> impl Iterator<Item = (u64, &'a [u8])> {
+        self.code.iter().flat_map(|(address, bytes)| {
+            let end = *address + bytes.len() as u64;
+            let starts = self.starts.range(*address..end).copied();
+            let ends = self.starts.range(*address + 1..=end).copied();
+            let part = move |start: u64, end: u64| &bytes[(start - address) as usize..(end - address) as usize];
+            starts.zip(ends).map(move |(start, end)| (start, part(start, end)))
+        })
+    }
+
     /// All addresses near one of `calls` that some jump could have.
     fn known_addresses(&self, calls: &[u64]) -> BTreeSet<u64> {
         let mut near = Near {
@@ -184,15 +230,9 @@ impl<'a> Image<'a> {
             known: self.starts.clone(),
         };
         let mut bases = BTreeSet::new();
-        for (address, bytes) in &self.code {
-            let end = *address + bytes.len() as u64;
-            let starts = self.starts.range(*address..end).copied();
-            let ends = self.starts.range(*address + 1..=end).copied();
-            for (start, end) in starts.zip(ends) {
-                let function = &bytes[(start - address) as usize..(end - address) as usize];
-                for instruction in &mut Decoder::with_ip(64, function, start, DecoderOptions::NONE) {
-                    self.note(&instruction, &mut near, &mut bases);
-                }
+        for (start, function) in self.functions() {
+            for instruction in &mut Decoder::with_ip(64, function, start, DecoderOptions::NONE) {
+                self.note(&instruction, &mut near, &mut bases);
             }
         }
         self.relocated.iter().for_each(|address| near.add(*address));
@@ -285,23 +325,27 @@ fn functions_in(table: &[u8], address: u64) -> Vec<u64> {
 }
 
 /// A function with at least one `syscall`, or with data that looks like one.
-struct Function {
-    start: u64,
-    bytes: Vec<u8>,
-    code: Vec<Instruction>,
+pub struct Function {
+    pub start: u64,
+    pub bytes: Vec<u8>,
+    pub code: Vec<Instruction>,
     /// Which instructions can be come to: after a jump that is always taken, only those that some branch here leads to.
-    is_reached: Vec<bool>,
+    pub is_reached: Vec<bool>,
     /// All of it is code, as far as that shows: what is reached is valid, and branches lead to instructions.
-    is_clean: bool,
+    pub is_clean: bool,
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Syscall
 }
 
 impl Function {
-    /// `None`: there is no `syscall` in it.
-    fn decode((start, bytes): (u64, &[u8])) -> Option<Function> {
+    /// `None`: there is nothing of interest in it.
+    pub fn decode((start, bytes): (u64, &[u8]), is_of_interest: fn(&Instruction) -> bool) -> Option<Function> {
         let code: Vec<Instruction> = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE)
             .iter()
             .collect();
-        if !code.iter().any(|each| each.mnemonic() == Mnemonic::Syscall) {
+        if !code.iter().any(is_of_interest) {
             return None;
         }
         let end = start + bytes.len() as u64;
@@ -333,6 +377,14 @@ impl Function {
             is_reached,
             is_clean,
         })
+    }
+
+    /// Addresses of the instructions of interest.
+    fn all(&self, is_of_interest: fn(&Instruction) -> bool) -> impl Iterator<Item = u64> {
+        self.code
+            .iter()
+            .filter(move |each| is_of_interest(each))
+            .map(Instruction::ip)
     }
 
     fn all_calls(&self) -> impl Iterator<Item = usize> {
@@ -379,13 +431,11 @@ impl Function {
         constant.then(|| last.immediate(1))
     }
 
-    fn sites(&self, known: &BTreeSet<u64>, found: &mut Sites) {
+    fn sites(&self, known: &BTreeSet<u64>, wanted: Wanted, found: &mut Sites) {
         let mut free_from = 0;
         for at in self.all_calls() {
-            if self
-                .constant(at, Register::RAX)
-                .is_some_and(|number| LAST.contains(&number))
-            {
+            let number = self.constant(at, Register::RAX);
+            if wanted != Wanted::All && number.is_some_and(|number| LAST.contains(&number)) {
                 found.special += 1;
                 continue;
             }
@@ -472,7 +522,6 @@ fn jumps_to_known(code: &[Instruction], at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Site;
 
     const TEXT: u64 = 0x1000;
     const DATA: u64 = 0x8000;
@@ -490,7 +539,7 @@ mod tests {
     }
 
     fn found(code: &[u8], data: &[u8]) -> Sites {
-        find_in(&image(code, data)).expect("few sites")
+        find_in(&image(code, data), Wanted::ThoseThatReturn).expect("few sites")
     }
 
     fn replaced(code: &[u8], data: &[u8]) -> Vec<Site> {
@@ -544,7 +593,7 @@ mod tests {
         // The next function begins where it would be.
         let mut next = image(&code, &[]);
         next.starts.insert(TEXT + 5);
-        let found = find_in(&next).expect("few sites");
+        let found = find_in(&next, Wanted::ThoseThatReturn).expect("few sites");
         assert_eq!((found.sites.len(), found.no_room.len()), (0, 1));
     }
 

@@ -25,6 +25,7 @@ pub mod coverage;
 pub mod debugger;
 pub mod explain;
 pub mod guest;
+pub mod hosted;
 pub mod inputs;
 pub mod interrupted;
 pub mod load;

@@ -9,6 +9,7 @@ use refrain_suite::copied;
 use refrain_suite::coverage;
 use refrain_suite::debugger;
 use refrain_suite::explain;
+use refrain_suite::hosted;
 use refrain_suite::inputs;
 use refrain_suite::interrupted;
 use refrain_suite::packed;
@@ -34,6 +35,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(probe::trials()?);
     trials.extend(speed::trials()?);
     trials.extend(bad_input::trials()?);
+    trials.extend(hosted::trials()?);
     trials.extend(inputs::trials());
     trials.extend(interrupted::trials()?);
     trials.extend(schedules::trials()?);

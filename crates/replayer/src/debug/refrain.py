@@ -20,6 +20,8 @@ RUNTIME = "librefrain_runtime.so"
 UNUSED, RUNNING, EXITED, STOPPED, WAITING, BLOCKED = range(6)
 # SIGTRAP is gdb's own.
 FATAL = ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGABRT"]
+# By it the kernel sends the runtime calls of a program that it hosts.
+CALLS_SENT = "SIGSYS"
 
 
 def say(text):
@@ -409,6 +411,7 @@ def on_continue(event):
         Exit.is_wanted = True
         for name in ("_exitcode", "_exitsignal"):
             gdb.set_convenience_variable(name, None)
+        handle(CALLS_SENT, is_shown=False)
         for signal in FATAL:
             handle(signal, is_shown=not (is_fault_wanted() and signal == ABOUT["outcome"]))
 

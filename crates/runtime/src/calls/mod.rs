@@ -10,7 +10,7 @@ mod inputs;
 mod instructions;
 mod labels;
 mod objects;
-mod patch;
+pub mod patch;
 mod places;
 mod quick;
 pub mod rights;
@@ -30,7 +30,11 @@ pub use inputs::unmap as unmap_inputs;
 pub use instructions::__refrain_instruction as note_instruction;
 pub use labels::CallLabels;
 pub use labels::stack_top;
+pub use objects::consider_guest;
 pub use objects::is_installed;
+pub use patch::returns_to;
+pub use signals::Action;
+pub use signals::NEVER_BLOCKED;
 pub use signals::Pending;
 pub use signals::SignalStack;
 
@@ -38,13 +42,13 @@ use crate::access::Reach;
 use crate::control;
 use crate::control::Mode;
 use crate::ending;
+use crate::host;
 use crate::local::Local;
 use crate::preload;
 use crate::processes;
 use crate::replay::Doing;
 use crate::sys;
 use crate::turns;
-use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::mem::MaybeUninit;
@@ -176,21 +180,18 @@ fn any_clock(number: c_long, arguments: &[usize; 6], real: impl FnOnce(&[usize; 
 /// # Safety
 /// As the system call demands of its arguments.
 pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
-    let Some(argument) = preload::variables_of(number) else {
-        return turns::quietly(|| {
+    let any_call = |arguments: &[usize; 6]| {
+        turns::quietly(|| {
             // SAFETY: the caller's promise.
             let result = unsafe { any_call(number, arguments) };
             turns::after_call(number);
             result
-        });
-    };
-    let mut changed = *arguments;
-    // SAFETY: the caller's promise.
-    unsafe {
-        preload::with_us(arguments[argument] as *const *const c_char, |variables| {
-            changed[argument] = variables as usize;
-            turns::quietly(|| any_call(number, &changed))
         })
+    };
+    match preload::path_of(number) {
+        None => any_call(arguments),
+        // SAFETY: the caller's promise.
+        Some(path) => unsafe { preload::executing(arguments, path, any_call) },
     }
 }
 
@@ -315,7 +316,7 @@ impl Local {
         real: impl FnOnce(&[usize; 6]) -> isize,
     ) -> isize {
         self.declare_outgoing(number, arguments);
-        if is_to_self(number, arguments) {
+        if is_to_self(number, arguments, sys::thread_id) {
             // It may be the end of this thread, so it is logged before it happens.
             self.log_call(number, 0, check(number, arguments, 0), &[]);
             self.complete();
@@ -591,7 +592,7 @@ impl Local {
             libc::SYS_mmap if result > 0 && turns::is_on() => return places::map(arguments, &call),
             libc::SYS_mmap if result > 0 => map_again(arguments, result as u64, &call),
             libc::SYS_gettid => self.recorded_tid = result as usize,
-            _ if is_to_self(number, arguments) => self.signal_self(number, *arguments),
+            _ if is_to_self(number, arguments, || self.recorded_tid as u32) => self.signal_self(number, *arguments),
             _ => {}
         }
         if self.recorded_inputs.next_signal().is_some() {
@@ -605,7 +606,7 @@ impl Local {
 
     /// A signal the program sent to itself is sent again. Of the ids it knows, those it asked for are recorded ones.
     fn signal_self(&self, number: c_long, mut arguments: [usize; 6]) {
-        let signal = arguments[if number == libc::SYS_kill { 1 } else { 2 }];
+        let signal = arguments[if number == libc::SYS_tgkill { 2 } else { 1 }];
         // One with a handler comes from the log; one that is ignored, or waited for, has no effect but what the log says.
         if signals::is_handled(signal) || !(ending::is_fatal(signal as i32) || self.is_at_end()) {
             return;
@@ -613,9 +614,13 @@ impl Local {
         if !ending::is_fatal(signal as i32) {
             ending::at_last_call();
         }
-        arguments[0] = sys::process_id() as usize;
+        let thread = sys::thread_id() as usize;
+        match number {
+            libc::SYS_tkill => arguments[0] = thread,
+            _ => arguments[0] = sys::process_id() as usize,
+        }
         if number == libc::SYS_tgkill && arguments[1] == self.recorded_tid {
-            arguments[1] = sys::thread_id() as usize;
+            arguments[1] = thread;
         }
         // SAFETY: the program's own call, to its own process.
         unsafe { sys::syscall(number, arguments) };
@@ -809,10 +814,13 @@ fn show(number: c_long, arguments: &[usize; 6], written: isize) {
     }
 }
 
-/// Does the program send itself a signal? The process id it knows is the recorded one.
-fn is_to_self(number: c_long, arguments: &[usize; 6]) -> bool {
-    let process = || control::header().pid.load(Relaxed) as usize;
-    matches!(number, libc::SYS_kill | libc::SYS_tgkill) && arguments[0] == process()
+/// Does the program, or the calling thread, send itself a signal? The ids it knows are the recorded ones.
+fn is_to_self(number: c_long, arguments: &[usize; 6], thread: impl FnOnce() -> u32) -> bool {
+    match number {
+        libc::SYS_kill | libc::SYS_tgkill => arguments[0] == control::header().pid.load(Relaxed) as usize,
+        libc::SYS_tkill => arguments[0] as u32 == thread(),
+        _ => false,
+    }
 }
 
 /// Condenses what the program gives to a call: the bytes it sends out, or its small arguments.
@@ -847,7 +855,21 @@ fn condensed(address: usize, count: usize, bytes_max: usize) -> u32 {
 /// says it itself.
 #[inline]
 fn stamp(number: c_long) -> u64 {
-    if table::is_clock(number) { 0 } else { now() }
+    if table::is_clock(number) || is_about_threads(number) {
+        0
+    } else {
+        now()
+    }
+}
+
+/// In a host: the ids of threads do not change, and some threads are created in no order.
+fn is_about_threads(number: c_long) -> bool {
+    const SPAWN: c_long = log_format::inputs::SPAWN as c_long;
+    match number {
+        SPAWN => host::creates_in_any_order(),
+        libc::SYS_gettid | libc::SYS_set_tid_address => host::is_on(),
+        _ => false,
+    }
 }
 
 /// The processor's time-stamp counter, if it is of interest.

@@ -112,7 +112,12 @@ fn replace_libc() -> bool {
 /// What tells objects apart: the build-id, or else what can be told from headers and from the unwinder's table. No
 /// debugger changes these.
 fn identity(object: &Loaded) -> [u8; IDENTITY_BYTES] {
+    let is_loaded = |header: &&libc::Elf64_Phdr| {
+        let start = object.base + header.p_vaddr;
+        object.holds(start) && object.holds(start + header.p_filesz.max(1) - 1)
+    };
     let notes = object.headers().iter().filter(|header| header.p_type == libc::PT_NOTE);
+    let notes = notes.filter(is_loaded);
     let mut ids = notes.filter_map(|header| build_id_in(object.part(header)));
     if let Some(id) = ids.next() {
         return *id;
@@ -121,6 +126,7 @@ fn identity(object: &Loaded) -> [u8; IDENTITY_BYTES] {
     // SAFETY: headers are numbers.
     let bytes = unsafe { core::slice::from_raw_parts(headers.as_ptr().cast::<u8>(), size_of_val(headers)) };
     let unwinding = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
+    let unwinding = unwinding.filter(is_loaded);
     let unwinding = unwinding.map_or(&[][..], |header| object.part(header));
     condense(bytes, unwinding)
 }
@@ -231,6 +237,10 @@ fn consider(seen: &Seen) {
     if is_left_alone(object, name) {
         return;
     }
+    consider_as(object, name, Whose::Other);
+}
+
+fn consider_as(object: &Loaded, name: &[u8], whose: Whose) {
     let identity = identity(object);
     let find = || known().iter().skip(1).find(|known| known.identity == identity);
     match control::mode() {
@@ -239,26 +249,33 @@ fn consider(seen: &Seen) {
             let Some(known) = find().filter(|known| known.state.load(Relaxed) == state::REPLACED) else {
                 return;
             };
-            if let Err(refusal) = replace(object, known) {
+            if let Err(refusal) = replace(object, known, whose) {
                 ending::die(refusal.sentence(), 0);
             }
         }
         Mode::Record => {
             if find().is_none() {
-                ask(name);
+                ask(name, whose);
             }
             if let Some(known) = find() {
                 // The process that the table was copied from may have had more luck.
-                let state = replace(object, known).map_or(state::NEW, |()| state::REPLACED);
+                let state = replace(object, known, whose).map_or(state::NEW, |()| state::REPLACED);
                 known.state.store(state, Relaxed);
             }
         }
     }
 }
 
-fn replace(object: &Loaded, known: &Object) -> Result<(), Refusal> {
+fn replace(object: &Loaded, known: &Object, whose: Whose) -> Result<(), Refusal> {
     // SAFETY: the object has just been mapped, and nobody runs it yet; or there is one thread, which is here.
-    unsafe { object.replace_calls(entries_of(known), Whose::Other) }
+    unsafe { object.replace_calls(entries_of(known), whose) }
+}
+
+/// Replaces the calls of an object that we have loaded ourselves, in the place of the kernel.
+pub fn consider_guest(base: u64, headers: &'static [libc::Elf64_Phdr], path: &[u8]) {
+    if is_installed() {
+        consider_as(&Loaded::at(base, headers), path, Whose::Guest);
+    }
 }
 
 /// Ourselves, libc, the loader, the kernel's own object, and libraries whose calls pass wherever they come from.
@@ -277,7 +294,7 @@ fn passes(name: &[u8]) -> bool {
 }
 
 /// Asks the tool about an object. If there is an answer in time, the table has it.
-fn ask(name: &[u8]) {
+fn ask(name: &[u8], whose: Whose) {
     let mut buffer = [0; QUESTION_PATH_BYTES_MAX];
     let path = match name {
         b"" => sys::read_link(b"/proc/self/exe\0", &mut buffer),
@@ -300,6 +317,7 @@ fn ask(name: &[u8]) {
     }
     root.question_path_bytes.store(length as u32, Relaxed);
     root.question_pid.store(sys::process_id(), Relaxed);
+    root.question_of_guest.store((whose == Whose::Guest) as u32, Relaxed);
     root.question_process
         .store(control::header().process.load(Relaxed), Relaxed);
     root.question.store(question::ASKED, Release);

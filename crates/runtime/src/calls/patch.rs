@@ -1,6 +1,7 @@
 //! Replaces `syscall` instructions by jumps to trampolines, which call us.
 use crate::calls::entry;
 use crate::debugger;
+use crate::host;
 use crate::sys;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
@@ -11,6 +12,7 @@ use runtime_abi::call_sites::JUMP_BYTES;
 use runtime_abi::call_sites::LEA_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
+use runtime_abi::call_sites::kind;
 
 const PAGE: u64 = 4096;
 /// A window's bytes without the `syscall`, the call of our entry, the jump back; and, in the last 8 bytes, where in the
@@ -24,13 +26,16 @@ const _: () = assert!(
 /// `mov` of 64 bits to a register.
 const SET_BYTES: usize = 10;
 /// How far from the code a trampoline can be, with room to spare.
-const REACH: u64 = 1 << 30;
+pub const REACH: u64 = 1 << 30;
 /// `jmp [rip]`, and the address behind it.
 const FAR_JUMP_BYTES: usize = 14;
 /// Pages for far jumps, one for each trampoline, are this far below the executable.
 const STEP_BYTES: usize = 16;
 const STEPS_BYTES: u64 = ((SITES_MAX * STEP_BYTES) as u64).next_multiple_of(PAGE);
 const STEPS_BELOW: u64 = 1 << 20;
+/// How many such pages there can be, and how often a place for them is looked for further below.
+const STEPS_MAX: usize = 8;
+const STEPS_TRIES: u64 = 64;
 /// Objects that have been given trampolines.
 const PLACED_MAX: usize = 256;
 
@@ -63,9 +68,11 @@ unsafe extern "C" {
 const SKIP_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 /// `lea rsp, [rsp + 128]`
 const BACK: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0];
+/// `lea rcx, [rip + 5]`: what is behind the jump that follows.
+const GOES_ON_BEHIND_JUMP: [u8; 7] = [0x48, 0x8d, 0x0d, JUMP_BYTES as u8, 0, 0, 0];
 const BREAKPOINT: u8 = 0xcc;
-const WRITABLE: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-const RUNNABLE: c_int = libc::PROT_READ | libc::PROT_EXEC;
+pub const WRITABLE: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+pub const RUNNABLE: c_int = libc::PROT_READ | libc::PROT_EXEC;
 
 /// Which trampolines belong to whom.
 #[derive(Clone, Copy)]
@@ -82,7 +89,7 @@ struct Trampolines {
     count: usize,
     used: usize,
     /// Where the far jumps are; 0: nowhere yet.
-    steps: u64,
+    steps: [u64; STEPS_MAX],
 }
 
 struct Shared(UnsafeCell<Trampolines>);
@@ -99,7 +106,7 @@ static TRAMPOLINES: Shared = Shared(UnsafeCell::new(Trampolines {
     }; PLACED_MAX],
     count: 0,
     used: 0,
-    steps: 0,
+    steps: [0; STEPS_MAX],
 }));
 
 /// Whose calls they are.
@@ -107,6 +114,8 @@ static TRAMPOLINES: Shared = Shared(UnsafeCell::new(Trampolines {
 pub enum Whose {
     Libc,
     Other,
+    /// Of a program that we host (`host`): nothing is written to its stack.
+    Guest,
 }
 
 /// Why an object's calls were not replaced.
@@ -146,6 +155,15 @@ impl Loaded {
         }
     }
 
+    /// One that we have loaded ourselves.
+    pub fn at(base: u64, headers: &'static [libc::Elf64_Phdr]) -> Loaded {
+        Loaded {
+            base,
+            headers: headers.as_ptr(),
+            header_count: headers.len(),
+        }
+    }
+
     pub fn headers(&self) -> &[libc::Elf64_Phdr] {
         // SAFETY: as promised to `new`.
         unsafe { core::slice::from_raw_parts(self.headers, self.header_count) }
@@ -158,7 +176,7 @@ impl Loaded {
     }
 
     /// The executable parts: addresses, in memory.
-    fn code(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub fn code(&self) -> impl Iterator<Item = (u64, u64)> {
         let headers = self.headers().iter();
         let code = headers.filter(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
         code.map(|header| {
@@ -177,7 +195,7 @@ impl Loaded {
     }
 
     /// Where its lowest part begins.
-    fn start(&self) -> u64 {
+    pub fn start(&self) -> u64 {
         let loads = self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
         self.base + loads.map(|header| header.p_vaddr).min().unwrap_or(0)
     }
@@ -187,6 +205,11 @@ impl Loaded {
     /// # Safety
     /// Nobody runs the object's code, nor loads or replaces another, at this time.
     pub unsafe fn replace_calls(&self, entries: &'static [Entry], whose: Whose) -> Result<(), Refusal> {
+        let calls = entries.partition_point(|entry| entry.kind == kind::CALL);
+        let (entries, locked) = entries.split_at(calls);
+        if whose == Whose::Guest {
+            host::stop_before(self, locked);
+        }
         if !entries.iter().all(|entry| self.is_as_expected(entry)) {
             return Err(Refusal::OtherCode);
         }
@@ -227,7 +250,7 @@ impl Loaded {
         if writable { Ok(()) } else { Err(Refusal::NoRoom) }
     }
 
-    fn is_as_expected(&self, entry: &Entry) -> bool {
+    pub fn is_as_expected(&self, entry: &Entry) -> bool {
         let (length, at) = (entry.length as usize, self.base.wrapping_add(entry.address));
         if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length) || entry.syscall_at as usize + 2 > length {
             return false;
@@ -250,15 +273,21 @@ impl Loaded {
         let target = match whose {
             Whose::Libc => entry::enter as *const () as u64,
             Whose::Other => entry::enter_from_elsewhere as *const () as u64,
+            Whose::Guest => host::enter as *const () as u64,
         };
         let mut code = Code {
             bytes: [BREAKPOINT; TRAMPOLINE_BYTES],
             length: 0,
         };
         put_part(&mut code, entry, 0..syscall_at, site);
-        code.put(&SKIP_RED_ZONE);
-        code.put(&near(CALL, trampoline + code.length as u64, target));
-        code.put(&BACK);
+        if whose == Whose::Guest {
+            code.put(&GOES_ON_BEHIND_JUMP);
+            code.put(&near(JUMP, trampoline + code.length as u64, target));
+        } else {
+            code.put(&SKIP_RED_ZONE);
+            code.put(&near(CALL, trampoline + code.length as u64, target));
+            code.put(&BACK);
+        }
         put_part(&mut code, entry, syscall_at + 2..length, site);
         match step {
             None => code.put(&near(JUMP, trampoline + code.length as u64, site + length as u64)),
@@ -304,17 +333,31 @@ impl Trampolines {
 
     /// Memory for far jumps that the object can reach: below it, where neither its heap nor anything else comes to lie.
     fn steps_for(&mut self, object: &Loaded) -> Option<u64> {
-        if self.steps == 0 {
-            let below = object.start().checked_sub(STEPS_BELOW + STEPS_BYTES)? / PAGE * PAGE;
-            sys::map_at(below, STEPS_BYTES as usize, -1, 0, false).ok()?;
-            self.steps = below;
+        let is_near = |steps: &u64| {
+            let reaches = |address: u64| steps.abs_diff(address) < REACH;
+            object.code().all(|(start, end)| reaches(start) && reaches(end))
+        };
+        let known = self.steps.iter().copied().filter(|steps| *steps != 0).find(is_near);
+        if known.is_some() {
+            return known;
         }
-        let steps = self.steps;
-        let is_near = object
-            .code()
-            .all(|(start, end)| steps.abs_diff(start) < REACH && steps.abs_diff(end) < REACH);
-        is_near.then_some(steps)
+        let place = self.steps.iter_mut().find(|steps| **steps == 0)?;
+        let below = |times: u64| Some(object.start().checked_sub(times * STEPS_BELOW + STEPS_BYTES)? / PAGE * PAGE);
+        let is_free = |steps: &u64| sys::map_at(*steps, STEPS_BYTES as usize, -1, 0, false).is_ok();
+        *place = (1..=STEPS_TRIES).filter_map(below).filter(is_near).find(is_free)?;
+        Some(*place)
     }
+}
+
+/// If there is a trampoline at this address: where in the window the call would have returned to.
+pub fn returns_to(address: u64) -> Option<u64> {
+    let trampolines = &raw const __refrain_trampolines as u64;
+    let offset = address.checked_sub(trampolines)? as usize;
+    let last = offset / TRAMPOLINE_BYTES * TRAMPOLINE_BYTES + RETURN_AT;
+    (offset < SITES_MAX * TRAMPOLINE_BYTES).then(|| {
+        // SAFETY: inside of the trampolines.
+        unsafe { ((trampolines + last as u64) as *const u64).read() }
+    })
 }
 
 struct Code {
@@ -350,11 +393,11 @@ fn put_part(code: &mut Code, entry: &Entry, part: Range<usize>, site: u64) {
     code.put(&entry.bytes[lea + LEA_BYTES..part.end]);
 }
 
-const JUMP: u8 = 0xe9;
+pub const JUMP: u8 = 0xe9;
 const CALL: u8 = 0xe8;
 
 /// A jump or call; the caller has made sure that the two are within reach.
-fn near(what: u8, from: u64, to: u64) -> [u8; JUMP_BYTES] {
+pub fn near(what: u8, from: u64, to: u64) -> [u8; JUMP_BYTES] {
     let displacement = to.wrapping_sub(from + JUMP_BYTES as u64) as i32;
     let mut code = [what, 0, 0, 0, 0];
     code[1..].copy_from_slice(&displacement.to_le_bytes());
@@ -398,20 +441,20 @@ pub unsafe fn replace_empty_function(address: u64, target: u64) -> bool {
 const FILLING: [u8; 10] = [0x66, 0x2e, 0x0f, 0x1f, 0x40, 0x44, 0x80, 0x84, 0x00, 0x90];
 
 #[derive(Clone, Copy)]
-struct Pages {
+pub struct Pages {
     start: u64,
     end: u64,
 }
 
 impl Pages {
-    fn around(start: u64, end: u64) -> Pages {
+    pub fn around(start: u64, end: u64) -> Pages {
         Pages {
             start: start / PAGE * PAGE,
             end: end.next_multiple_of(PAGE),
         }
     }
 
-    fn protect(self, protection: c_int) -> bool {
+    pub fn protect(self, protection: c_int) -> bool {
         let bytes = (self.end - self.start) as usize;
         // SAFETY: changes the protection of code that is being replaced, of our trampolines and of our steps, to what each
         // use of them needs.

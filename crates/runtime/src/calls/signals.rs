@@ -15,6 +15,7 @@ use crate::calls::inputs::Range;
 use crate::control;
 use crate::control::Mode;
 use crate::ending;
+use crate::host;
 use crate::interpose::object_of_thread;
 use crate::interpose::replay_cancellation;
 use crate::local::Local;
@@ -38,13 +39,16 @@ const CHANGE_IDS: usize = 33;
 
 /// The kernel's idea of an action.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Action {
-    handler: usize,
-    flags: u64,
-    restorer: usize,
-    mask: u64,
+    pub handler: usize,
+    pub flags: u64,
+    pub restorer: usize,
+    pub mask: u64,
 }
+
+/// In a host: the signal by which calls are sent to us, which its guest may not block.
+pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGSYS - 1);
 
 /// An action that is remembered.
 pub struct Kept {
@@ -115,12 +119,7 @@ pub fn restarts(signal: u32) -> bool {
 
 /// The same, in the place of what is returned.
 pub fn replace(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) -> Action {
-    let mut old = Action {
-        handler: 0,
-        flags: 0,
-        restorer: 0,
-        mask: 0,
-    };
+    let mut old = Action::default();
     // SAFETY: the kernel writes an action.
     unsafe { sys::syscall(libc::SYS_rt_sigaction, [signal, 0, &raw mut old as usize, 8, 0, 0]) };
     install(signal, handler);
@@ -146,6 +145,7 @@ pub fn install(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t
         restorer: cancellation::restorer(),
         mask: ALL,
     };
+    let action = host::wrap(signal, &action);
     // SAFETY: the kernel reads an action; the handler lives as long as the process.
     unsafe { sys::syscall(libc::SYS_rt_sigaction, [signal, &raw const action as usize, 0, 8, 0, 0]) };
 }
@@ -167,14 +167,14 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
         return real(arguments);
     };
     let before = wish.get();
-    if new != 0 && turns::is_timer_signal(signal) {
+    if new != 0 && (turns::is_timer_signal(signal) || host::is_on() && signal == libc::SIGSYS as usize) {
         return 0;
     }
     if new != 0 {
         // SAFETY: the caller's promise.
         let asked = unsafe { *(new as *const Action) };
         let mut given = asked;
-        if signal == CHANGE_IDS {
+        if signal == CHANGE_IDS && !host::is_on() {
             given.handler = on_change_of_ids as *const () as usize;
         } else if !matches!(asked.handler, libc::SIG_DFL | libc::SIG_IGN) {
             given.handler = on_signal as *const () as usize;
@@ -189,6 +189,7 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
             given.handler = ending::on_fatal as *const () as usize;
             given.flags |= (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64;
         }
+        let given = host::wrap(signal, &given);
         let mut changed = arguments;
         changed[1] = &raw const given as usize;
         changed[2] = 0;
@@ -316,12 +317,20 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
             if let Some(local) = local {
                 local.give_up_elements();
             }
-            call(WISHES[signal as usize].get(), signal, info, context);
+            let action = WISHES[signal as usize].get();
+            match host::is_on() {
+                // SAFETY: the kernel's siginfo and context.
+                true => unsafe { host::deliver(&action, signal, info, context.cast()) },
+                false => call(action, signal, info, context),
+            }
         }
     }
 }
 
 fn call(action: Action, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    if host::is_on() {
+        return host::call_handler(&action, signal, info, context.cast());
+    }
     // SAFETY: the address of the program's handler, which it has declared to be of this kind.
     unsafe {
         if action.flags & libc::SA_SIGINFO as u64 != 0 {
@@ -474,7 +483,8 @@ impl Local {
         };
         // SAFETY: a context of zeros is valid; the thread stands in a call, so there is little to tell.
         let mut context: libc::ucontext_t = unsafe { core::mem::zeroed() };
-        let before = mask(libc::SIG_BLOCK, action.mask | own);
+        let never = if host::is_on() { NEVER_BLOCKED } else { 0 };
+        let before = mask(libc::SIG_BLOCK, (action.mask | own) & !never);
         call(action, signal, &mut info, (&raw mut context).cast());
         mask(libc::SIG_SETMASK, before);
     }

@@ -25,6 +25,7 @@ pub use callers::is_name_of_foreign;
 pub use conditions::replay_cancellation;
 pub use openmp::prepare as prepare_openmp;
 pub use process::observing_futexes;
+pub use threads::create as create_thread;
 pub use threads::index_of_object;
 pub use threads::object_of as object_of_thread;
 pub use threads::prepare as prepare_threads;

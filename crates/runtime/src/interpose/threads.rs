@@ -13,6 +13,7 @@ use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::ghost::recorded;
 use crate::heap;
+use crate::host;
 use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::conditions::cancellable;
@@ -294,6 +295,9 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     let (ends_unseen, blocked) = (local.ends_unseen, local.blocked);
     let index = local.index;
     Local::install(local);
+    if host::is_on() {
+        host::arrive(argument);
+    }
     turns::arrive(index);
     signals::restore(blocked);
     if !ends_unseen {
@@ -366,6 +370,9 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
     }
     // Release: pairs with the Acquire in `chunk::wait_for_owner`: its last access is visible to who sees its end.
     local.slot.state.store(thread_state::EXITED, Release);
+    if host::is_on() {
+        host::over();
+    }
 }
 
 /// What stands for a thread as the object of joins and cancellations.

@@ -217,7 +217,7 @@ fn try_lock_inheriting(local: &Local, address: u64) -> bool {
     } else {
         0
     };
-    word(address).store(seat(local.index).name() | waiters | now & 0x4000_0000, SeqCst);
+    word(address).store(seats::name_of(local.index) | waiters | now & 0x4000_0000, SeqCst);
     true
 }
 
@@ -226,7 +226,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
     if try_lock_inheriting(local, address) {
         return 0;
     }
-    if load(address) & OWNER == seat(local.index).name() {
+    if load(address) & OWNER == seats::name_of(local.index) {
         return refuse(libc::EDEADLK);
     }
     word(address).fetch_or(HAS_WAITERS, SeqCst);
@@ -239,7 +239,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
     };
     // Who is woken owns the lock: `unlock_inheriting`; or its owner died.
     let result = wait_for_word(local, wait, is_timed);
-    match result == 0 && load(address) & OWNER != seat(local.index).name() {
+    match result == 0 && load(address) & OWNER != seats::name_of(local.index) {
         true if try_lock_inheriting(local, address) => 0,
         true => lock_inheriting(local, address, is_timed),
         false => result,
@@ -247,7 +247,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
 }
 
 fn unlock_inheriting(local: &Local, address: u64) -> isize {
-    if load(address) & OWNER != seat(local.index).name() {
+    if load(address) & OWNER != seats::name_of(local.index) {
         return refuse(libc::EPERM);
     }
     let Some(waiter) = first_waiter(address, ALL_BITS) else {
@@ -260,7 +260,7 @@ fn unlock_inheriting(local: &Local, address: u64) -> isize {
     } else {
         0
     };
-    let owner = seat(waiter).name();
+    let owner = seats::name_of(waiter);
     word(address).store(owner | more, SeqCst);
     0
 }

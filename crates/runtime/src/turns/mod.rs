@@ -23,8 +23,8 @@
 //!   kernel writes then (`settle`).
 mod accesses;
 mod budget;
-mod follow;
 mod checkpoint;
+mod follow;
 mod futex;
 mod labels;
 mod order;
@@ -34,10 +34,10 @@ mod seats;
 pub use accesses::after_call;
 pub use accesses::quietly;
 pub use budget::is_timer_signal;
-pub use follow::others as follow_others;
 pub use checkpoint::hides_from_copies;
 pub use checkpoint::note_shown;
 pub use checkpoint::with_real_names;
+pub use follow::others as follow_others;
 pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
@@ -181,7 +181,7 @@ fn switch(me: u32, object: u64, what: u32, label: u64) {
         seat(thread).owe(owed);
         thread
     });
-    let due = order::next_thread();
+    let due = order::next_thread().map(born);
     let due = due.and_then(whom_it_waits_for).filter(|thread| !seat(*thread).spins());
     let next = planned.or(end_is_due()).or(stays.then_some(me)).or(due).unwrap_or(me);
     points::write(&place, next, what, label, object);
@@ -371,14 +371,14 @@ fn choose() -> Option<u32> {
     if let Some(ending) = end_is_due() {
         return Some(ending);
     }
-    let mut best = best();
+    let mut best = creator_of_due().or_else(best);
     while best.is_none()
         && (order::next_input().is_some_and(seats::interrupt)
             || order::pass_rest()
             || return_early()
             || accesses::lapse())
     {
-        best = self::best();
+        best = creator_of_due().or_else(self::best);
     }
     if let Some(best) = best
         && seat(best).has_given_way()
@@ -412,6 +412,29 @@ fn whom_it_waits_for(mut thread: u32) -> Option<u32> {
         thread = seat(thread).awaited()?;
     }
     None
+}
+
+/// The thread itself, or, if it is not there yet, the one that is to create it: of a guest's threads that are created in any order, one may be due
+/// before there is a reason to create it.
+fn born(mut thread: u32) -> u32 {
+    for _ in 0..CHAIN_MAX {
+        match replay::creator_of(thread).filter(|_| is_unborn(thread)) {
+            Some(creator) => thread = creator,
+            None => break,
+        }
+    }
+    thread
+}
+
+fn is_unborn(thread: u32) -> bool {
+    // Relaxed: who has the turn has seen all that others did.
+    seat(thread).state() == State::Gone && control::slot(thread).state.load(Relaxed) == thread_state::UNUSED
+}
+
+/// If the next input is that of a thread which is not there yet: who has to run so that it comes to be.
+fn creator_of_due() -> Option<u32> {
+    let due = order::next_thread().filter(|thread| is_unborn(*thread))?;
+    whom_it_waits_for(born(due)).filter(|creator| !seat(*creator).has_given_way())
 }
 
 /// The thread that ends the process, if it has come there and the others are where they were.

@@ -1,5 +1,6 @@
 //! What is known of each thread while threads take turns.
 use crate::control;
+use crate::host;
 use crate::turns::order;
 use core::arch::asm;
 use core::sync::atomic::AtomicBool;
@@ -117,6 +118,17 @@ pub fn seat(thread: u32) -> &'static Seat {
 }
 
 /// Threads there have been.
+/// The bits of a futex that have the kernel's name of a thread in them, where they have one.
+const NAME: u32 = 0x3fff_ffff;
+
+/// What the program knows as the kernel's name of the thread.
+pub fn name_of(thread: u32) -> u32 {
+    match host::tid_of(thread) {
+        0 => seat(thread).name(),
+        tid => tid,
+    }
+}
+
 pub fn count() -> u32 {
     control::header().threads.load(Relaxed).min(THREADS_MAX as u32)
 }
@@ -341,7 +353,7 @@ impl Seat {
         let is_named = |name: u32| {
             move |thread: &u32| {
                 // Who has not begun has no name yet.
-                name != 0 && seat(*thread).state() != State::Gone && seat(*thread).name() == name
+                name != 0 && seat(*thread).state() != State::Gone && name_of(*thread) == name
             }
         };
         let find = |name: u32| {
@@ -350,7 +362,7 @@ impl Seat {
                 .find(is_named(name))
                 .filter(|thread| name != 0 && seat(*thread).address() != address)
         };
-        find(self.expected.load(Relaxed)).or_else(|| find(holder))
+        find(self.expected.load(Relaxed) & NAME).or_else(|| find(holder))
     }
 
     /// It has come to a stop: at an input, at a futex, or for good.
