@@ -202,13 +202,17 @@ impl Node {
     }
 
     /// The points from the floor on, backward; but of each thread only a few at a time. Threads that went on for long after the
-    /// one that matters had come to a wrong place would otherwise come first with all they did.
+    /// one that matters had come to a wrong place would otherwise come first with all they did. Those that stand before an event
+    /// have come somewhere, which may be the wrong place, and may hold what others wait for: a few of theirs are ahead of all others.
     fn backward(&self, kind: PointKind) -> Vec<usize> {
         let mut passed: BTreeMap<ThreadIndex, usize> = BTreeMap::new();
         let mut order: Vec<(usize, usize)> = Vec::new();
         for (index, point) in self.points.iter().enumerate().skip(self.floor.points).rev() {
+            let rank = passed.entry(point.spot.thread).or_insert(match point.kind {
+                PointKind::Call => 0,
+                PointKind::Synchronisation => AT_A_TIME,
+            });
             if point.kind == kind {
-                let rank = passed.entry(point.spot.thread).or_default();
                 order.push((*rank / AT_A_TIME, index));
                 *rank += 1;
             }

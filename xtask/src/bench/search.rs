@@ -92,8 +92,8 @@ pub fn search(arguments: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The table; of all guests if no names are given.
-fn measure(names: &[String], repetitions: usize) -> Result<String, Failure> {
+/// The table; of all guests if no names are given. The tool has been built.
+pub fn measure(names: &[String], repetitions: usize) -> Result<String, Failure> {
     let folder = target().join("bench-search");
     fs::create_dir_all(&folder)?;
     let mut rows = Vec::new();
