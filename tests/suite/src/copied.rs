@@ -22,7 +22,7 @@ use std::time::Instant;
 
 const LIMIT: Duration = Duration::from_secs(150);
 const REPLAYS: u32 = 5;
-const SEARCH_S: &str = "60";
+const SEARCH_S: &str = "120";
 /// How often what is wanted may not come up, or be there without a search.
 const RECORDINGS_MAX: u32 = 100;
 /// Processes of a search that has checkpoints: the attempt, and at least these.
