@@ -130,7 +130,11 @@ fn command(meta: &RunMeta) -> String {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
     };
-    let words: Vec<String> = meta.program_arguments().iter().map(|word| quote(word.to_string())).collect();
+    let words: Vec<String> = meta
+        .program_arguments()
+        .iter()
+        .map(|word| quote(word.to_string()))
+        .collect();
     words.join(" ")
 }
 

@@ -163,7 +163,10 @@ impl Image {
     fn add_segment(&mut self, segment: Segment) -> Result<(), Refusal> {
         let end = segment.address.checked_add(segment.memory_bytes);
         let is_in_reach = end.is_some_and(|end| end <= ADDRESSES_END)
-            && segment.offset.checked_add(segment.file_bytes).is_some_and(|end| end < 1 << 62);
+            && segment
+                .offset
+                .checked_add(segment.file_bytes)
+                .is_some_and(|end| end < 1 << 62);
         let is_behind = self.segments().last().is_none_or(|last| last.end() <= segment.address);
         let is_aligned = segment.address % PAGE == segment.offset % PAGE || segment.file_bytes == 0;
         if !is_in_reach || !is_behind || !is_aligned || segment.file_bytes > segment.memory_bytes {
@@ -229,7 +232,10 @@ impl Loader {
 fn number<const BYTES: usize>(head: &[u8], at: usize) -> Result<u64, Refusal> {
     let end = at.checked_add(BYTES).ok_or(Refusal::Malformed)?;
     let bytes = head.get(at..end).ok_or(Refusal::Malformed)?;
-    Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    Ok(bytes
+        .iter()
+        .rev()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 #[cfg(test)]

@@ -103,7 +103,10 @@ unsafe fn with_host<R>(
         while !(*argument).is_null() {
             if count == ARGUMENTS_MAX {
                 // It goes without us.
-                return action(arguments[path] as *const c_char, arguments[path + 1] as *const *const c_char);
+                return action(
+                    arguments[path] as *const c_char,
+                    arguments[path + 1] as *const *const c_char,
+                );
             }
             places[count + 2] = *argument;
             count += 1;

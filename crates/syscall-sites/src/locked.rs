@@ -109,7 +109,10 @@ mod tests {
         let code = [0xba, 1, 0, 0, 0, 0xf0, 0x0f, 0xb1, 0x17, 0x75, 0x01, 0xc3, 0xc3];
         let found = found(&code);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].address, found[0].bytes.len(), found[0].address_at), (0x1000, 9, None));
+        assert_eq!(
+            (found[0].address, found[0].bytes.len(), found[0].address_at),
+            (0x1000, 9, None)
+        );
     }
 
     #[test]
@@ -117,7 +120,10 @@ mod tests {
         // nop; lock incl 0x10(%rip); ret
         let code = [0x90, 0xf0, 0xff, 0x05, 0x10, 0, 0, 0, 0xc3];
         let found = found(&code);
-        assert_eq!((found[0].address, found[0].bytes.len(), found[0].address_at), (0x1001, 7, Some(3)));
+        assert_eq!(
+            (found[0].address, found[0].bytes.len(), found[0].address_at),
+            (0x1001, 7, Some(3))
+        );
     }
 
     #[test]

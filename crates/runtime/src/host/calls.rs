@@ -102,7 +102,9 @@ fn call(frame: &mut Frame, number: c_long, mut arguments: [usize; 6]) -> isize {
             arguments[0] = load::own_path().as_ptr() as usize;
             any(&arguments)
         }
-        libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_faccessat if is_own_link(arguments[1]) => {
+        libc::SYS_openat | libc::SYS_newfstatat | libc::SYS_statx | libc::SYS_faccessat
+            if is_own_link(arguments[1]) =>
+        {
             arguments[1] = load::own_path().as_ptr() as usize;
             any(&arguments)
         }

@@ -140,10 +140,7 @@ fn mode_of(file: i32) -> u32 {
     // SAFETY: a stat of zeros is valid, and the kernel fills it.
     unsafe {
         let mut stat: libc::stat = core::mem::zeroed();
-        sys::syscall(
-            libc::SYS_fstat,
-            [file as usize, &raw mut stat as usize, 0, 0, 0, 0],
-        );
+        sys::syscall(libc::SYS_fstat, [file as usize, &raw mut stat as usize, 0, 0, 0, 0]);
         stat.st_mode
     }
 }
@@ -197,7 +194,14 @@ fn place(opened: &Opened, image: &Image, base: u64) -> u64 {
     let base = if image.is_fixed { 0 } else { base };
     let (start, end) = image.extent();
     // Memory that can be had, and is nobody else's.
-    let result = map(base + start, end - start, libc::PROT_NONE, libc::MAP_FIXED_NOREPLACE, -1, 0);
+    let result = map(
+        base + start,
+        end - start,
+        libc::PROT_NONE,
+        libc::MAP_FIXED_NOREPLACE,
+        -1,
+        0,
+    );
     if let Err(errno) = result {
         ending::die(b"the addresses that the program is linked for are not free", errno);
     }
@@ -221,7 +225,14 @@ fn place_segment(file: i32, segment: &Segment, base: u64) -> Result<(), i32> {
     if segment.file_bytes > 0 {
         mapped = file_end.next_multiple_of(PAGE);
         let offset = segment.offset - segment.offset % PAGE;
-        map(first_page, mapped - first_page, protection, libc::MAP_FIXED, file, offset)?;
+        map(
+            first_page,
+            mapped - first_page,
+            protection,
+            libc::MAP_FIXED,
+            file,
+            offset,
+        )?;
         if segment.memory_bytes > segment.file_bytes && segment.flags & WRITABLE != 0 {
             // SAFETY: the rest of the last page, which has just been mapped to be written.
             unsafe { core::ptr::write_bytes(file_end as *mut u8, 0, (mapped - file_end) as usize) };

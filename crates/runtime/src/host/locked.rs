@@ -39,7 +39,9 @@ pub fn stop_before(object: &Loaded, entries: &[Entry]) {
         return;
     }
     let bytes = ((entries.len() * TRAMPOLINE_BYTES) as u64).next_multiple_of(PAGE);
-    let Some(trampolines) = place(object, bytes) else { return };
+    let Some(trampolines) = place(object, bytes) else {
+        return;
+    };
     let code = || object.code().map(|(start, end)| Pages::around(start, end));
     let own = Pages::around(trampolines, trampolines + bytes);
     if own.protect(patch::WRITABLE) && code().all(|pages| pages.protect(patch::WRITABLE)) {
@@ -56,10 +58,16 @@ pub fn stop_before(object: &Loaded, entries: &[Entry]) {
 fn place(object: &Loaded, bytes: u64) -> Option<u64> {
     let below = |times: u64| object.start().checked_sub(times * BELOW + bytes);
     let above = |times: u64| object.start().checked_add(times * ABOVE);
-    let places = (1..=TRIES).filter_map(below).chain((1..=TRIES_ABOVE).rev().filter_map(above));
+    let places = (1..=TRIES)
+        .filter_map(below)
+        .chain((1..=TRIES_ABOVE).rev().filter_map(above));
     let places = places.map(|place| place / PAGE * PAGE).filter(|place| *place >= LOWEST);
     let reaches = |place: u64, address: u64| place.abs_diff(address) < patch::REACH;
-    let is_near = |place: &u64| object.code().all(|(start, end)| reaches(*place, start) && reaches(*place, end));
+    let is_near = |place: &u64| {
+        object
+            .code()
+            .all(|(start, end)| reaches(*place, start) && reaches(*place, end))
+    };
     places
         .filter(is_near)
         .find(|place| sys::map_at(*place, bytes as usize, -1, 0, false).is_ok())

@@ -95,7 +95,14 @@ unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char, variables: 
     let path = unsafe { CStr::from_ptr(*arguments.add(1)) };
     if control::mode() == Mode::Off {
         // It is not to be recorded after all.
-        let arguments = [path.as_ptr() as usize, arguments as usize + 16, variables as usize, 0, 0, 0];
+        let arguments = [
+            path.as_ptr() as usize,
+            arguments as usize + 16,
+            variables as usize,
+            0,
+            0,
+            0,
+        ];
         // SAFETY: a path and two lists of strings, as the kernel gave them to us.
         let errno = unsafe { sys::syscall(libc::SYS_execve, arguments) };
         ending::die(b"cannot execute the program", -errno as i32);

@@ -181,7 +181,9 @@ fn create(frame: &Frame, flags: usize, arguments: &[usize; 6]) -> isize {
         block.forget();
         return -result as isize;
     }
-    let tid = calls::as_one_call(libc::SYS_set_tid_address, &[0; 6], |_| wait_for(&block.told_tid) as isize);
+    let tid = calls::as_one_call(libc::SYS_set_tid_address, &[0; 6], |_| {
+        wait_for(&block.told_tid) as isize
+    });
     if flags & PARENT_SET_TID != 0 {
         put(parent_tid, tid as u32);
     }
@@ -267,6 +269,11 @@ fn clear_tid(block: &mut Block) {
     // In a replay, who waits for it sees that it has changed.
     if control::mode() != Mode::Replay || !turns::is_on() {
         // SAFETY: wakes at most one thread that waits for the word.
-        unsafe { sys::syscall(libc::SYS_futex, [address as usize, libc::FUTEX_WAKE as usize, 1, 0, 0, 0]) };
+        unsafe {
+            sys::syscall(
+                libc::SYS_futex,
+                [address as usize, libc::FUTEX_WAKE as usize, 1, 0, 0, 0],
+            )
+        };
     }
 }

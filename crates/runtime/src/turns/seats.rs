@@ -312,11 +312,7 @@ impl Seat {
         }
         // SAFETY: in the same page as the word that the thread waits for. It may be something else than a name.
         let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
-        let is_named = |name: u32| {
-            move |thread: &u32| {
-                seat(*thread).state() != State::Gone && name_of(*thread) == name
-            }
-        };
+        let is_named = |name: u32| move |thread: &u32| seat(*thread).state() != State::Gone && name_of(*thread) == name;
         let find = |name: u32| {
             (0..count())
                 .find(is_named(name))
