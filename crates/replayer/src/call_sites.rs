@@ -58,8 +58,10 @@ pub struct CallSites {
     /// The table that the first process begins with, or the reason why there is none: inputs are then not recorded.
     pub first: std::result::Result<Vec<u8>, String>,
     /// By the path, and whether all calls are wanted, because the file is a program that the runtime hosts.
-    known: Mutex<BTreeMap<(PathBuf, bool), Option<Arc<Analysed>>>>,
+    known: Mutex<Known>,
 }
+
+type Known = BTreeMap<(PathBuf, bool), Option<Arc<Analysed>>>;
 
 struct Analysed {
     identity: Identity,

@@ -98,6 +98,11 @@ pub fn debug(
             program: loaded.meta.executable.path,
         });
     }
+    if loaded.meta.is_hosted() {
+        return Err(Error::HostedInDebugger {
+            program: loaded.meta.argv[1].clone(),
+        });
+    }
     let failure = if options.goto_failure {
         let failed = Failure::find(&loaded);
         Some(failed.ok_or_else(|| Error::NothingFailed {

@@ -103,6 +103,10 @@ pub enum Error {
         source: io::Error,
     },
     NotInDebugger,
+    /// gdb knows nothing of a program that the runtime loads.
+    HostedInDebugger {
+        program: Text,
+    },
     /// An unpacked run whose files are not at their places.
     DebuggedElsewhere {
         program: Text,
@@ -339,6 +343,11 @@ impl fmt::Display for Error {
                 f,
                 "cannot start gdb: {}; install it (Debian: apt-get install gdb), or leave --gdb out",
                 plain(source)
+            ),
+            Error::HostedInDebugger { program } => write!(
+                f,
+                "{program} is linked statically or by musl, and was loaded by the runtime, where gdb does not find it; replay it without \
+                 --gdb, or record it linked with glibc and without -static"
             ),
             Error::DebuggedElsewhere { program } => write!(
                 f,

@@ -53,19 +53,26 @@ pub struct RunMeta {
     pub ending: Option<Ending>,
 }
 
+/// Arguments in front of those of a program that the runtime loads.
+const BEFORE: usize = 2;
+
 impl RunMeta {
     /// The arguments, from the program's name on. If the runtime had to load the program, two are in front of them: the
     /// runtime's own name, and the program's path.
     pub fn program_arguments(&self) -> &[Text] {
-        const BEFORE: usize = 2;
-        let runs = Path::new(self.executable.path.as_os_str());
-        let is_hosted = runs
-            .file_name()
-            .is_some_and(|name| name == runtime_abi::RUNTIME_LIBRARY);
-        match is_hosted && self.argv.len() > BEFORE {
+        match self.is_hosted() {
             true => &self.argv[BEFORE..],
             false => &self.argv,
         }
+    }
+
+    /// Did the runtime have to load the program?
+    pub fn is_hosted(&self) -> bool {
+        let runs = Path::new(self.executable.path.as_os_str());
+        let is_runtime = runs
+            .file_name()
+            .is_some_and(|name| name == runtime_abi::RUNTIME_LIBRARY);
+        is_runtime && self.argv.len() > BEFORE
     }
 }
 

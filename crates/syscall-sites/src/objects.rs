@@ -604,7 +604,7 @@ mod tests {
         assert_eq!(found(&code[..8], &[]).sites.len(), 1);
         let mut both = image(&code, &[]);
         both.starts.insert(TEXT + 8);
-        let found = find_in(&both).expect("few sites");
+        let found = find_in(&both, Wanted::ThoseThatReturn).expect("few sites");
         assert_eq!((found.sites.len(), found.no_room.len()), (0, 1));
     }
 
@@ -615,7 +615,7 @@ mod tests {
         assert_eq!(replaced(&code, &TEXT.to_le_bytes()).len(), 1);
         let mut relocated = image(&code, &[]);
         relocated.relocated.push(TEXT + 5);
-        assert!(find_in(&relocated).is_ok_and(|found| found.sites.is_empty()));
+        assert!(find_in(&relocated, Wanted::ThoseThatReturn).is_ok_and(|found| found.sites.is_empty()));
     }
 
     /// lea table(%rip),%rdx; movslq (%rdx,%rdi,4),%rax; add %rdx,%rax; jmp *%rax
