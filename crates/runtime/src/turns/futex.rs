@@ -61,6 +61,7 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
                 bits,
                 is_shared: operation as i32 & libc::FUTEX_PRIVATE_FLAG == 0,
                 if_due: IfDue::Nothing,
+                is_timed: is_timed(arguments),
             };
             wait_for_word(local, wait, is_timed(arguments))
         }
@@ -200,7 +201,8 @@ fn wait_for_word(local: &mut Local, mut wait: Wait, is_timed: bool) -> isize {
     let result = if is_woken || is_due { seat(me).result() } else { 0 };
     // One that was woken ends here as well: if it waits again, that is another wait.
     let was_woken = result == 0 && is_timed && recorded_wait(local).is_some() && turns::is_next(me);
-    if result == timed_out || was_woken {
+    let has_timed_out = result == timed_out && recorded_wait(local) == Some(i64::from(timed_out)) && turns::is_next(me);
+    if has_timed_out || was_woken {
         local.take_input();
     }
     result as isize
@@ -236,6 +238,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
         bits: ALL_BITS,
         is_shared: true,
         if_due: IfDue::Nothing,
+        is_timed: false,
     };
     // Who is woken owns the lock: `unlock_inheriting`; or its owner died.
     let result = wait_for_word(local, wait, is_timed);

@@ -250,6 +250,7 @@ pub fn is_next(thread: u32) -> bool {
 pub fn event_happened() {
     let holder = HOLDER.load(Relaxed);
     seat(holder).count_call();
+    seats::note_input();
     order::advance();
     checkpoint::look(holder);
     accesses::look(holder);
@@ -376,7 +377,8 @@ fn choose() -> Option<u32> {
         && (order::next_input().is_some_and(seats::interrupt)
             || order::pass_rest()
             || return_early()
-            || accesses::lapse())
+            || accesses::lapse()
+            || seats::end_timed_wait())
     {
         best = creator_of_due().or_else(self::best);
     }

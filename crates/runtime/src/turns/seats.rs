@@ -38,6 +38,8 @@ pub struct Seat {
     /// Waiting: what the wait yields when the thread's next input is due, and whether at once or if nobody else can go on.
     if_due: AtomicI32,
     is_at_once: AtomicBool,
+    /// Waiting: it has a time limit.
+    is_timed: AtomicBool,
     /// Waiting: for which futex, since when, for which bits, and whether the kernel may wake it.
     address: AtomicU64,
     ticket: AtomicU64,
@@ -99,6 +101,7 @@ static SEATS: [Seat; THREADS_MAX] = [const {
         name: AtomicU32::new(0),
         if_due: AtomicI32::new(0),
         is_at_once: AtomicBool::new(false),
+        is_timed: AtomicBool::new(false),
         address: AtomicU64::new(0),
         ticket: AtomicU64::new(0),
         bits: AtomicU32::new(0),
@@ -154,6 +157,7 @@ pub struct Wait {
     /// The kernel may wake it.
     pub is_shared: bool,
     pub if_due: IfDue,
+    pub is_timed: bool,
 }
 
 /// What happens to a wait when the waiting thread's next input is the next one of the order.
@@ -314,6 +318,7 @@ impl Seat {
         };
         self.if_due.store(result, Relaxed);
         self.is_at_once.store(is_at_once, Relaxed);
+        self.is_timed.store(wait.is_timed, Relaxed);
         // What it yields unless somebody wakes it.
         self.result.store(result, Relaxed);
         self.ticket.store(TICKETS.fetch_add(1, Relaxed), Relaxed);
@@ -404,6 +409,34 @@ impl Seat {
     pub fn result(&self) -> i32 {
         self.result.load(Relaxed)
     }
+}
+
+/// Waits that ended since the last input because nobody could go on.
+static ENDED_WAITS: AtomicU32 = AtomicU32::new(0);
+/// More do not help.
+const ENDED_WAITS_MAX: u32 = 64;
+
+/// An input has happened.
+pub fn note_input() {
+    ENDED_WAITS.store(0, Relaxed);
+}
+
+/// Nobody can go on: a wait with a time limit does not last for ever, also if the recording does not have it.
+pub fn end_timed_wait() -> bool {
+    if ENDED_WAITS.load(Relaxed) >= ENDED_WAITS_MAX {
+        return false;
+    }
+    let is_timed = |seat: &&Seat| seat.state() == State::Futex && seat.is_timed.load(Relaxed);
+    let Some(seat) = all()
+        .filter(is_timed)
+        .min_by_key(|seat| (seat.next_run(), seat.ticket()))
+    else {
+        return false;
+    };
+    ENDED_WAITS.fetch_add(1, Relaxed);
+    // Not as if it had been woken: libc would wait again.
+    seat.wake(-libc::ETIMEDOUT);
+    true
 }
 
 /// Nobody can go on, and the next input is one of `thread`'s: may that end its wait?
