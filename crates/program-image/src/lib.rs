@@ -136,7 +136,9 @@ impl Image {
     }
 
     fn add(&mut self, head: &[u8], at: usize) -> Result<(), Refusal> {
-        let field = |offset: usize| number::<8>(head, at.checked_add(offset).ok_or(Refusal::Malformed)?);
+        let end = at.checked_add(PROGRAM_HEADER_BYTES).ok_or(Refusal::Malformed)?;
+        let header = head.get(at..end).ok_or(Refusal::Malformed)?;
+        let field = |offset: usize| number::<8>(header, offset);
         let flags_and_kind = field(0)?;
         let (kind, flags) = (flags_and_kind as u32, (flags_and_kind >> 32) as u32);
         let segment = Segment {
@@ -309,7 +311,7 @@ mod tests {
         for wrong in [
             (PT_LOAD, 5, 0, 0x1000, 16, 16),
             (PT_LOAD, 5, 0, 1 << 47, 16, 16),
-            (PT_LOAD, 5, 0, u64::MAX & !0xfff, 16, u64::MAX),
+            (PT_LOAD, 5, 0, !0xfff, 16, u64::MAX),
             (PT_LOAD, 5, 0, 0x50_0000, 32, 16),
             (PT_LOAD, 5, 8, 0x50_0000, 16, 16),
             (PT_INTERP, 4, 0, 0, 4096, 4096),

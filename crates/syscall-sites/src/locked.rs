@@ -142,7 +142,8 @@ mod tests {
         let code = [0xf0, 0xff, 0x07, 0x90, 0x90, 0xc3];
         let function = Function::decode((0x1000, &code), is_locked).expect("it has one");
         let mut found = Vec::new();
-        sites(&function, &BTreeSet::new(), &[0x1004..0x1009], &mut found);
+        let taken = [0x1004..0x1009, 0x2000..0x2005];
+        sites(&function, &BTreeSet::new(), &taken, &mut found);
         assert_eq!(found, []);
     }
 }
