@@ -52,7 +52,7 @@ impl Labels {
 
     #[inline]
     fn take(&mut self, number: u32, label: Option<u64>) -> (u64, bool) {
-        let index = (mix(self.last, u64::from(number)) >> INDEX_AT) as usize % EXPECTED;
+        let index = (mix(self.last.rotate_left(32), u64::from(number)) >> INDEX_AT) as usize % EXPECTED;
         let expected = self.next[index];
         let label = label.unwrap_or(expected);
         self.next[index] = label;

@@ -21,7 +21,8 @@ use core::sync::atomic::Ordering::Relaxed;
 const SIGNAL: usize = 33;
 /// Between two looks.
 const TICK_NS: u64 = 10_000_000;
-/// A thread that is found in the same few bytes of its code so often, without a switch point meanwhile, seems to wait there.
+/// A thread that is found in the same few bytes of its code so often, with the same in its registers and without a switch point meanwhile,
+/// seems to wait there.
 const SAME_PLACE_MAX: u32 = 2;
 const NEAR_BYTES: u64 = 256;
 /// One that computes is left alone for longer: half a second.
@@ -35,9 +36,11 @@ static PROGRESS: AtomicU64 = AtomicU64::new(0);
 /// What it was at the last look, and how many looks have found nothing else.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static TICKS: AtomicU32 = AtomicU32::new(0);
-/// Where the thread was found last, and how often near there.
+/// Where the thread was found last, and how often near there with registers as one of the last times.
 static PLACE: AtomicU64 = AtomicU64::new(0);
 static SAME_PLACE: AtomicU32 = AtomicU32::new(0);
+/// What was in its registers then, condensed. A loop has several instructions at which it may be found.
+static REGISTERS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 
 /// Is this the signal that tells a thread to give way? The program's handler for it, which is libc's, is not needed.
 pub fn is_timer_signal(signal: usize) -> bool {
@@ -107,9 +110,10 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
     match Local::current() {
         Some(local) if local.index == holder => {
             // SAFETY: the kernel's context of this thread.
-            let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] } as u64;
+            let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+            let at = registers[libc::REG_RIP as usize] as u64;
             // What we call of libc's is not ours.
-            if !labels::is_ours(at) && !turns::IS_DECIDING.load(Relaxed) && is_spent(at) {
+            if !labels::is_ours(at) && !turns::IS_DECIDING.load(Relaxed) && is_spent(at, registers) {
                 give_way(local);
             }
         }
@@ -128,13 +132,33 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
 }
 
 /// The thread that has the turn was found at `at`: has it used up its budget?
-fn is_spent(at: u64) -> bool {
-    match PLACE.swap(at, Relaxed).abs_diff(at) < NEAR_BYTES {
-        true => SAME_PLACE.fetch_add(1, Relaxed),
-        false => SAME_PLACE.swap(0, Relaxed),
+fn is_spent(at: u64, registers: &[i64]) -> bool {
+    let is_near = PLACE.swap(at, Relaxed).abs_diff(at) < NEAR_BYTES;
+    let is_same = note_registers(registers);
+    match (is_near, is_same) {
+        (true, true) => SAME_PLACE.fetch_add(1, Relaxed),
+        (true, false) => 0,
+        (false, _) => SAME_PLACE.swap(0, Relaxed),
     };
     let times = if accesses::are_slow() { SLOW_TIMES } else { 1 };
     SAME_PLACE.load(Relaxed) >= SAME_PLACE_MAX * times || TICKS.load(Relaxed) >= TICKS_MAX * times
+}
+
+/// Has the thread been found with these registers shortly before? Who computes has others each time.
+fn note_registers(registers: &[i64]) -> bool {
+    let general = &registers[libc::REG_R8 as usize..libc::REG_RIP as usize];
+    let mix = |sum: u64, register: &i64| {
+        (sum ^ *register as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    };
+    let sum = general.iter().fold(1, mix);
+    let is_known = REGISTERS.iter().any(|known| known.load(Relaxed) == sum);
+    if !is_known {
+        let place = TICKS.load(Relaxed) as usize % REGISTERS.len();
+        REGISTERS[place].store(sum, Relaxed);
+    }
+    is_known
 }
 
 fn give_way(local: &Local) {
