@@ -47,7 +47,7 @@ pub enum Disorder {
     Nowhere {
         index: usize,
     },
-    /// The move with this index is of one thread alone.
+    /// The move with this index has a thread wait for itself.
     Alone {
         index: usize,
     },
@@ -78,7 +78,7 @@ impl fmt::Display for Disorder {
             }
             Disorder::Unborn { thread } => write!(f, "thread {} has an input before it is created", thread.0),
             Disorder::Nowhere { index } => write!(f, "move {} is at a place that the run does not have", index + 1),
-            Disorder::Alone { index } => write!(f, "move {} is of one thread alone", index + 1),
+            Disorder::Alone { index } => write!(f, "move {} has a thread wait for itself", index + 1),
             Disorder::Twice { index } => {
                 write!(f, "move {} is at the same switch point as one before it", index + 1)
             }
@@ -169,8 +169,9 @@ fn check_moves(inputs: &[Vec<Placed>], moves: &[Move]) -> Result<(), Disorder> {
     };
     for (index, made) in moves.iter().enumerate() {
         let (is_possible, is_alone) = match made {
+            // To itself: it goes on where another one would.
             Move::Preempt { at, to } | Move::Advance { at, to } => {
-                (is_there(at) && (to.0 as usize) < inputs.len(), at.thread == *to)
+                (is_there(at) && (to.0 as usize) < inputs.len(), false)
             }
             Move::Delay { hold } => (is_there(&hold.block), false),
             Move::Reverse { hold, until } => (

@@ -151,7 +151,7 @@ fn rejects_moves_at_places_that_are_not_there() {
     ] {
         assert_eq!(judge(&[wrong]), Err(Disorder::Nowhere { index: 0 }));
     }
-    assert_eq!(judge(&[preempt(spot(0, 0), 0)]), Err(Disorder::Alone { index: 0 }));
+    assert_eq!(judge(&[preempt(spot(0, 0), 0)]), Ok(()));
     assert_eq!(
         judge(&[reverse(access(1, 0), access(1, 1))]),
         Err(Disorder::Alone { index: 0 })
