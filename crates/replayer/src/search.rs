@@ -421,6 +421,10 @@ fn spot(place: &turns_file::Place) -> Spot {
 /// The moves a search has found, in words.
 pub fn describe(moves: &[Move]) -> Vec<String> {
     let line = |made: &Move| match made {
+        Move::Preempt { at, to } | Move::Advance { at, to } if at.thread == *to => format!(
+            "thread {} goes on itself at switch point {} after its {} inputs",
+            at.thread.0, at.nth, at.calls
+        ),
         Move::Preempt { at, to } => format!(
             "thread {} gives way to thread {} at switch point {} after its {} inputs",
             at.thread.0, to.0, at.nth, at.calls
