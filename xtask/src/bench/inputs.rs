@@ -81,6 +81,8 @@ const SUBJECTS: [Subject; 6] = [
 struct Turns {
     native: Vec<f64>,
     recorded: Vec<f64>,
+    /// Recorded with the order of synchronisations.
+    ordered: Vec<f64>,
     /// The program's, and strace's own.
     traced: Vec<f64>,
     log_bytes: f64,
@@ -150,13 +152,28 @@ enum Way<'a> {
     Native,
     Recorded(&'a Path),
     Traced,
+    Ordered(&'a Path),
+}
+
+const NATIVE: usize = 0;
+const RECORDED: usize = 1;
+const TRACED: usize = 2;
+const ORDERED: usize = 3;
+
+/// Who comes when in a turn: each goes first as often as the others; strace in the first turns only.
+fn sequence(turn: usize) -> impl Iterator<Item = usize> {
+    let mut first = [NATIVE, RECORDED, ORDERED];
+    first.rotate_left(turn % 3);
+    first.into_iter().chain((turn <= TRACED_TURNS).then_some(TRACED))
 }
 
 /// Servers, and bursts of requests for one and the other.
 fn serve(subject: &Subject, folder: &Path, turns: usize) -> Result<Turns, Failure> {
-    let run = folder.join("run");
+    let (run, ordered_run) = (folder.join("run"), folder.join("run-ordered"));
     cleared(&run)?;
-    let ports = [load::free_port()?, load::free_port()?, load::free_port()?];
+    cleared(&ordered_run)?;
+    let port = load::free_port;
+    let ports = [port()?, port()?, port()?, port()?];
     let command = |port: u16, way: Way<'_>| -> Result<Command, Failure> {
         let own = [port.to_string()];
         Ok(match subject.name {
@@ -183,15 +200,19 @@ fn serve(subject: &Subject, folder: &Path, turns: usize) -> Result<Turns, Failur
     let native = Started::new(command(ports[0], Way::Native)?)?;
     let recorded = Started::new(command(ports[1], Way::Recorded(&run))?)?;
     let traced = Started::new(command(ports[2], Way::Traced)?)?;
+    let ordered = Started::new(command(ports[3], Way::Ordered(&ordered_run))?)?;
     let mut result = Turns::default();
-    let worked = alternate(subject, [&native, &recorded, &traced], ports, turns, &mut result);
-    for server in [&native, &recorded] {
+    let servers = [&native, &recorded, &traced, &ordered];
+    let worked = alternate(subject, servers, ports, turns, &mut result);
+    for server in [&native, &recorded, &ordered] {
         server.terminate();
     }
     // strace does not pass it on.
     let behind = measure::only_child(traced.id()).map(measure::terminate);
     let ended = (native.finish(None), recorded.finish(Some(&run)), traced.finish(None));
+    let ordered = ordered.finish(Some(&ordered_run));
     worked?;
+    ordered?;
     behind?;
     ended.0?;
     result.log_bytes = ended.1?.log_bytes;
@@ -219,8 +240,8 @@ fn configure_apache(folder: &Path, port: u16) -> Result<String, Failure> {
 
 fn alternate(
     subject: &Subject,
-    servers: [&Started; 3],
-    ports: [u16; 3],
+    servers: [&Started; 4],
+    ports: [u16; 4],
     turns: usize,
     result: &mut Turns,
 ) -> Result<(), Failure> {
@@ -228,20 +249,23 @@ fn alternate(
         load::wait_for(port)?;
     }
     // `taskset` becomes the server; refrain is its parent. strace is measured with it.
-    let processes = [servers[0].id(), measure::only_child(servers[1].id())?, servers[2].id()];
+    let processes = [
+        servers[NATIVE].id(),
+        measure::only_child(servers[RECORDED].id())?,
+        servers[TRACED].id(),
+        measure::only_child(servers[ORDERED].id())?,
+    ];
     for turn in 0..turns + 1 {
-        // Each goes first as often as the other.
-        let first = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
-        let traced = (turn <= TRACED_TURNS).then_some(2);
-        for which in first.into_iter().chain(traced) {
+        for which in sequence(turn) {
             let (before, started) = (measure::cpu_of_family(processes[which])?, Instant::now());
             burst(subject, ports[which], turn)?;
             let cpu_s = measure::cpu_of_family(processes[which])? - before;
             // The first turn is for warming up.
             match (turn, which) {
                 (0, _) => {}
-                (_, 0) => result.native.push(cpu_s),
-                (_, 2) => result.traced.push(cpu_s),
+                (_, NATIVE) => result.native.push(cpu_s),
+                (_, TRACED) => result.traced.push(cpu_s),
+                (_, ORDERED) => result.ordered.push(cpu_s),
                 _ => {
                     result.recorded.push(cpu_s);
                     result.recorded_wall_s += started.elapsed().as_secs_f64();
@@ -311,21 +335,23 @@ fn compress(subject: &Subject, folder: &Path, file: &Path, turns: usize) -> Resu
                 &[out.clone(), file.clone()],
             ),
         };
-        let run = if let Way::Recorded(run) = way { Some(run) } else { None };
+        let run = match way {
+            Way::Recorded(run) | Way::Ordered(run) => Some(run),
+            Way::Native | Way::Traced => None,
+        };
         Started::new(command)?.finish(run)
     };
     let mut result = Turns::default();
     for turn in 0..turns + 1 {
-        cleared(&run)?;
-        let ways = [Way::Native, Way::Recorded(&run), Way::Traced];
-        let first = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
-        let traced = (turn <= TRACED_TURNS).then_some(2);
-        for which in first.into_iter().chain(traced) {
+        let ways = [Way::Native, Way::Recorded(&run), Way::Traced, Way::Ordered(&run)];
+        for which in sequence(turn) {
+            cleared(&run)?;
             let sample = once(ways[which])?;
             match (turn, which) {
                 (0, _) => {}
-                (_, 0) => result.native.push(sample.cpu_s),
-                (_, 2) => result.traced.push(sample.cpu_s),
+                (_, NATIVE) => result.native.push(sample.cpu_s),
+                (_, TRACED) => result.traced.push(sample.cpu_s),
+                (_, ORDERED) => result.ordered.push(sample.cpu_s),
                 _ => {
                     result.recorded.push(sample.cpu_s);
                     result.recorded_wall_s += sample.wall_s;
@@ -343,9 +369,12 @@ fn on(cpus: &str, program: &str, way: Way<'_>, words: &[&str], more: &[String]) 
     command.args(["-c", cpus]);
     match way {
         Way::Native => {}
-        Way::Recorded(run) => {
-            command.arg(crate::refrain());
-            command.args(["record", "--scope", "inputs", "-o"]).arg(run).arg("--");
+        Way::Recorded(run) | Way::Ordered(run) => {
+            command.arg(crate::refrain()).args(["record", "--scope", "inputs"]);
+            if let Way::Ordered(_) = way {
+                command.arg("--sync-order");
+            }
+            command.arg("-o").arg(run).arg("--");
             command.env("REFRAIN_DIR", run.with_extension("store"));
         }
         Way::Traced => _ = command.args(["strace", "-f", "-o", "/dev/null"]),
@@ -372,8 +401,8 @@ fn quartiles(mut ratios: Vec<f64>) -> [f64; 3] {
 
 fn lines(subjects: &[&Subject], results: &[Turns]) -> Result<String, Failure> {
     let mut text = String::from(
-        "| program | work | native CPU | recorded CPU | ratio of the sums | ratios of turns: quartiles | log | under strace |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| program | work | native CPU | recorded CPU | ratio of the sums | ratios of turns: quartiles | log | with `--sync-order` | under strace |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let mut medians = Vec::new();
     for (subject, turns) in subjects.iter().zip(results) {
@@ -382,18 +411,18 @@ fn lines(subjects: &[&Subject], results: &[Turns]) -> Result<String, Failure> {
             requests => format!("{:.2} µs/request", seconds / requests as f64 * 1e6),
         };
         let sum = |cpu: &[f64]| cpu.iter().sum::<f64>();
-        let ratios = turns
-            .native
-            .iter()
-            .zip(&turns.recorded)
-            .map(|(native, recorded)| recorded / native);
-        let [low, middle, high] = quartiles(ratios.collect());
+        let ratios = |recorded: &[f64]| {
+            let pairs = turns.native.iter().zip(recorded);
+            quartiles(pairs.map(|(native, recorded)| recorded / native).collect())
+        };
+        let [low, middle, high] = ratios(&turns.recorded);
+        let [_, ordered, _] = ratios(&turns.ordered);
         medians.push(middle);
         let median = |cpu: &[f64]| each(table::median(cpu.iter().copied()));
         let rate = turns.log_bytes / turns.recorded_wall_s.max(0.001);
         writeln!(
             text,
-            "| {} | {} | {} | {} | {:.3}× | {low:.3}, **{middle:.3}**, {high:.3} | {} | {:.1}× |",
+            "| {} | {} | {} | {} | {:.3}× | {low:.3}, **{middle:.3}**, {high:.3} | {} | {ordered:.3}× | {:.1}× |",
             subject.name,
             subject.work,
             median(&turns.native),
