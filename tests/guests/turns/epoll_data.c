@@ -69,7 +69,9 @@ static void *serve(void *argument) {
 int main(void) {
     pthread_t threads[THREADS];
     int numbers[THREADS];
+#ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, 1);
+#endif
     for (int i = 0; i < THREADS; i++) {
         numbers[i] = i;
         pthread_create(&threads[i], NULL, serve, &numbers[i]);

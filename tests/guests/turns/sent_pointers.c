@@ -65,7 +65,9 @@ static void *echo(void *argument) {
 int main(void) {
     pthread_t workers[WORKERS + 1];
     int first[2];
+#ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, 1);
+#endif
     if (pipe(first) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, done) != 0 || socketpair(AF_UNIX, SOCK_DGRAM, 0, datagrams) != 0)
         return 5;
     work[0] = fcntl(first[0], F_DUPFD, 20);

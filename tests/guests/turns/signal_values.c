@@ -71,7 +71,9 @@ int main(void) {
     int numbers[THREADS];
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigset_t set;
+#ifdef M_ARENA_MAX
     mallopt(M_ARENA_MAX, 1);
+#endif
     sigaction(SIGRTMIN + 1, &action, NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGRTMIN + 2);

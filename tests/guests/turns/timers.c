@@ -22,7 +22,11 @@ static void *wait_for_ticks(void *argument) {
     struct sigaction action = {.sa_sigaction = tick, .sa_flags = SA_SIGINFO};
     sigaction(SIGRTMIN, &action, NULL);
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
+#ifdef __GLIBC__
     event._sigev_un._tid = (int)syscall(SYS_gettid);
+#else
+    event.sigev_notify_thread_id = (int)syscall(SYS_gettid);
+#endif
     timer_t timer;
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     struct itimerspec times = {{0, 2000000}, {0, 2000000}};

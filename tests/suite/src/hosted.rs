@@ -69,7 +69,11 @@ pub fn trials() -> Result<Vec<Trial>, String> {
             if NOT_HOSTED.contains(&guest.name().as_str()) {
                 continue;
             }
-            for way in WAYS {
+            // What musl's threads do to each other does not always come back (docs/static.md).
+            let ways = WAYS
+                .into_iter()
+                .filter(|way| folder == "static" || !way.name.contains("musl"));
+            for way in ways {
                 let (name, guest) = (format!("hosted/{}/{}", way.name, guest.name()), guest.clone());
                 trials.push(trial(name, move |sandbox| comes_back(sandbox, &guest, way)));
             }
@@ -147,11 +151,7 @@ fn executed_by_a_shell(sandbox: &Sandbox) -> Checked {
 /// program of musl's, which has no table for unwinders either, none is found.
 fn without_symbols(sandbox: &Sandbox) -> Checked {
     for way in WAYS {
-        let guests: &[&str] = match way.name {
-            "musl_static" => &["static/inputs.c", "static/handlers.c"],
-            _ => &["static/inputs.c", "turns/queue.c"],
-        };
-        for guest in guests {
+        for guest in ["static/inputs.c", "static/handlers.c"] {
             let program = build(sandbox, &tool::guests().join(guest), way)?;
             sandbox
                 .run(&sandbox.other("strip", ["--strip-all"]).arg(&program))?

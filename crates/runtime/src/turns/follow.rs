@@ -33,7 +33,7 @@ pub fn failed() -> Option<u32> {
 
 /// The thread that has the turn has failed: returns when the others have shown what they would do.
 pub fn others(me: u32) {
-    if is_on() || !accesses::are_wanted() || !turns::has_turn(me) {
+    if !turns::is_on() || is_on() || !accesses::are_wanted() || !turns::has_turn(me) {
         return;
     }
     FAILED.store(me, Relaxed);
