@@ -1,6 +1,10 @@
 // Figure 1 of the paper: the count is read outside of its lock, and the length of the buffer is not read again: two races have to happen
 // for the message to be copied behind the end of the buffer.
 //# fails: signal SEGV
+#ifndef STEPS_OF_ONE
+#define STEPS_OF_ONE 4000000
+#define STEPS_OF_OTHER 6000000
+#endif
 #include "../say.h"
 #include <pthread.h>
 #include <string.h>
@@ -25,7 +29,7 @@ static void *request(void *argument) {
     } else
         say("not yet\n");
     int seen = used;
-    compute(argument ? 4000000 : 6000000);
+    compute(argument ? STEPS_OF_ONE : STEPS_OF_OTHER);
     if (seen + length <= 1020) {
         memcpy(buffer + used, message, (size_t)length);
         used += length;

@@ -3,6 +3,7 @@
 //! Elsewhere they are written where they were written when it was recorded. Here the heap is the program's own, and what a thread
 //! allocates may lie elsewhere than it did, as what it has in common with others is not recorded. So the bytes go where the
 //! program asks for them now.
+use crate::calls::buffers;
 use crate::calls::inputs;
 use crate::calls::table;
 use crate::calls::table::Size;
@@ -50,8 +51,7 @@ fn behind(writes: &[Written], arguments: &[usize; 6]) -> usize {
 }
 
 fn put_into_buffers(buffers: usize, count: usize, mut bytes: usize, mut next: impl FnMut(usize)) {
-    // SAFETY: the program gives them to the kernel.
-    for buffer in unsafe { core::slice::from_raw_parts(buffers as *const libc::iovec, count) } {
+    for buffer in buffers::all(buffers, count) {
         let part = bytes.min(buffer.iov_len);
         if part != 0 && !buffer.iov_base.is_null() {
             next(buffer.iov_base as usize);

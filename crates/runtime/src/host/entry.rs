@@ -110,6 +110,19 @@ pub(super) use each_register;
 const _: () = assert!(offset_of!(Frame, rax) == 256 && offset_of!(Frame, rdi) == 264 && offset_of!(Frame, rsi) == 272);
 const _: () = assert!(offset_of!(Frame, r9) == 304 && offset_of!(Frame, rbp) == 320 && offset_of!(Frame, r15) == 352);
 
+/// Those that a function has to leave as they were.
+macro_rules! keep_registers {
+    () => {
+        "push rbx\npush rbp\npush r12\npush r13\npush r14\npush r15\n"
+    };
+}
+
+macro_rules! take_registers_back {
+    () => {
+        "pop r15\npop r14\npop r13\npop r12\npop rbp\npop rbx\n"
+    };
+}
+
 /// Stands for a `syscall` instruction of the guest's. Where it is to go on is in rcx, which that instruction overwrites, too.
 /// Nothing is written to the guest's stack.
 ///
@@ -178,12 +191,7 @@ unsafe extern "C" fn resume(frame: *const Frame) -> ! {
 #[unsafe(naked)]
 pub unsafe extern "C" fn start(frame: *const Frame, stack: u64) {
     naked_asm!(
-        "push rbx",
-        "push rbp",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
+        keep_registers!(),
         "mov gs:[{start_stack}], rsp",
         "test rsi, rsi",
         "jne 2f",
@@ -206,12 +214,7 @@ pub unsafe extern "C" fn start(frame: *const Frame, stack: u64) {
 pub unsafe extern "C" fn leave() -> ! {
     naked_asm!(
         "mov rsp, gs:[{start_stack}]",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
+        take_registers_back!(),
         "ret",
         start_stack = const offset_of!(Block, start_stack),
     )
@@ -224,12 +227,7 @@ pub unsafe extern "C" fn leave() -> ! {
 #[unsafe(naked)]
 pub unsafe extern "C" fn call_guest(handler: u64, signal: u64, info: u64, context: u64, stack: u64, fs: u64) {
     naked_asm!(
-        "push rbx",
-        "push rbp",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
+        keep_registers!(),
         "push qword ptr gs:[{host_stack}]",
         "mov gs:[{host_stack}], rsp",
         "mov rax, rdi",
@@ -248,12 +246,7 @@ pub unsafe extern "C" fn call_guest(handler: u64, signal: u64, info: u64, contex
         "mov r11, gs:[{host_fs}]",
         "wrfsbase r11",
         "pop qword ptr gs:[{host_stack}]",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbp",
-        "pop rbx",
+        take_registers_back!(),
         "ret",
         selector = const offset_of!(Block, selector),
         host_stack = const offset_of!(Block, host_stack),
