@@ -39,7 +39,7 @@ use short::Form;
 
 /// "RFRNINP\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNINP\x01");
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 pub const HEADER_BYTES: usize = 64;
 /// Where the header keeps the length of the stream: 8-aligned, so that one store publishes it.
 pub const LENGTH_OFFSET: usize = 16;
@@ -129,11 +129,11 @@ pub const fn waits(number: u32) -> bool {
 /// May it end a wait of another thread's, or be seen by it, by what it does? Then its time is when it began: when it is over, the other one may
 /// have gone on for a while.
 pub const fn acts(number: u32) -> bool {
-    // x86-64: write, pwrite64, writev, sendfile, connect, sendto, sendmsg, shutdown, kill, close, rt_sigqueueinfo, tkill, tgkill, splice,
-    // pwritev, rt_tgsigqueueinfo, copy_file_range, pwritev2, close_range.
+    // x86-64: write, pwrite64, writev, sendfile, connect, sendto, sendmsg, shutdown, kill, close, rt_sigqueueinfo, tkill, epoll_ctl, tgkill,
+    // splice, pwritev, rt_tgsigqueueinfo, copy_file_range, pwritev2, close_range.
     matches!(
         number,
-        1 | 18 | 20 | 40 | 42 | 44 | 46 | 48 | 62 | 3 | 129 | 200 | 234 | 275 | 296 | 297 | 326 | 328 | 436
+        1 | 18 | 20 | 40 | 42 | 44 | 46 | 48 | 62 | 3 | 129 | 200 | 233 | 234 | 275 | 296 | 297 | 326 | 328 | 436
     )
 }
 

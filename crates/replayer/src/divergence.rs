@@ -249,7 +249,7 @@ fn record_at(loaded: &LoadedRun, thread: u32, event: u64) -> Option<&Record> {
 /// A system call, for people and for those who look it up.
 fn made(number: u32) -> String {
     match sync_of(number) {
-        Some(op) => format!("did a {}", describe::sync(op)),
+        Some(op) => format!("came to a synchronisation ({})", describe::sync(op)),
         None => format!("made the system call {}", named(u64::from(number))),
     }
 }

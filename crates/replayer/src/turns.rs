@@ -24,6 +24,7 @@ use crate::verify;
 use log_format::turns::Wanted;
 use run_model::Kind;
 use run_model::Move;
+use run_model::Op;
 use run_model::Stamp;
 use run_model::ThreadIndex;
 use run_model::Turns;
@@ -70,13 +71,25 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
             ended: input.ended,
         },
     };
-    let stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
+    let mut stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
+    for (stamps, inputs) in stamps.iter_mut().zip(&inputs) {
+        delay_exchanges(stamps, inputs);
+    }
     let turns = Turns {
         moves: moves_of(&loaded.run)?.unwrap_or_default(),
         ..Turns::merge(&stamps)
     };
     check(loaded, &ordered_inputs(loaded)?, &turns)?;
     Ok(Some(turns))
+}
+
+/// What an exchange compares with was read shortly before it, without a place: so its thread goes on late before it, not as soon as it could.
+fn delay_exchanges(stamps: &mut [Stamp], inputs: &[Input]) {
+    for (i, next) in inputs.iter().enumerate().skip(1) {
+        if next.what == What::Sync(Op::CompareExchange) {
+            stamps[i - 1].ended = stamps[i - 1].ended.max(next.time - 1);
+        }
+    }
 }
 
 /// The judge of what a search has found.

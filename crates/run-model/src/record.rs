@@ -161,10 +161,14 @@ pub enum Op {
     Call = 43,
     /// The allocator found that a block was free already; `value` is 1 if the same thread had freed it, 2 if another one.
     FreeTwice = 44,
+    /// An atomic access by a function of a library's. Not in logs: it has a place among the inputs.
+    Atomic = 45,
+    /// The same, if it may fail.
+    CompareExchange = 46,
 }
 
 impl Op {
-    pub const LAST: u8 = Op::FreeTwice as u8;
+    pub const LAST: u8 = Op::CompareExchange as u8;
 
     /// May another thread go on because of this?
     pub fn releases(self) -> bool {
@@ -248,6 +252,8 @@ impl Op {
             StreamUnlock,
             Call,
             FreeTwice,
+            Atomic,
+            CompareExchange,
         ];
         ALL.get(byte as usize).copied()
     }

@@ -53,6 +53,8 @@ pub fn path_of(number: c_long) -> Option<usize> {
 ///
 /// # Safety
 /// As execve demands of its arguments.
+// Out of line: a thread that ends has libc give its stack back, all but 16 KiB below that call, so other calls cannot afford these frames.
+#[inline(never)]
 pub unsafe fn executing<R>(arguments: &[usize; 6], path: usize, action: impl FnOnce(&[usize; 6]) -> R) -> R {
     let mut changed = *arguments;
     // SAFETY: the caller's promise.

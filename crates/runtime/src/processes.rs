@@ -278,6 +278,7 @@ pub const fn is_fork(number: c_long, arguments: &[usize; 6]) -> bool {
 
 impl Local {
     /// Recording: forks, and follows the child if that is wanted. Returns twice.
+    #[inline(never)]
     pub fn record_fork(&mut self, number: c_long, real: impl FnOnce() -> isize) -> isize {
         let process = match control::root().follow {
             0 => 0,

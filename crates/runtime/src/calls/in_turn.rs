@@ -50,6 +50,14 @@ pub fn note_cancel() {
     }
 }
 
+/// What an input is called where it was not expected.
+pub fn named(entry: &Entry) -> u32 {
+    match entry.number {
+        SYNC => inputs_format::FIRST_SYNC + entry.check,
+        number => number,
+    }
+}
+
 /// Replay: this input was taken, and the program does something else.
 pub fn note_difference(entry: &Entry) {
     if entry.time != 0 {
@@ -204,10 +212,7 @@ impl Local {
             Some(call) => (call.entry, self.event()),
             None => self.diverge(divergence::CALL, doing(number), u32::MAX, self.event(), 0),
         };
-        let found_number = match found.number {
-            SYNC => inputs_format::FIRST_SYNC + found.check,
-            number => number,
-        };
+        let found_number = named(&found);
         if found_number != number as u32 || found.event != event {
             note_difference(&found);
             self.diverge(divergence::CALL, doing(number), found_number, found.event, 0);

@@ -490,7 +490,7 @@ impl Local {
         if entry.number != number as u32 || entry.event != event {
             in_turn::note_difference(&entry);
             let label = self.label();
-            self.diverge(divergence::CALL, doing(number), entry.number, entry.event, label);
+            self.diverge(divergence::CALL, doing(number), in_turn::named(&entry), entry.event, label);
         }
         call
     }
@@ -563,9 +563,7 @@ impl Local {
         if self.recorded_inputs.next_signal().is_some() {
             self.arm_gate();
         }
-        if turns::is_on() {
-            turns::wait_for_return(self);
-        }
+        turns::wait_for_return(self);
         result
     }
 

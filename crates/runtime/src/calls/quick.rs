@@ -49,9 +49,12 @@ const fn quick(number: c_long) -> u8 {
     let what = match number {
         libc::SYS_futex => REAL | UNLESS_TIMED,
         libc::SYS_madvise | libc::SYS_sched_yield => REAL,
-        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_sendto | libc::SYS_sendmsg => {
-            LOGGED | UNLESS_SHOWN
-        }
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwrite64
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_epoll_ctl => LOGGED | UNLESS_SHOWN,
         libc::SYS_recvfrom => LOGGED | UNLESS_NAMED | 1,
         libc::SYS_read
         | libc::SYS_pread64
@@ -60,8 +63,7 @@ const fn quick(number: c_long) -> u8 {
         | libc::SYS_epoll_pwait
         | libc::SYS_lseek
         | libc::SYS_nanosleep
-        | libc::SYS_clock_nanosleep
-        | libc::SYS_epoll_ctl => LOGGED | element(number),
+        | libc::SYS_clock_nanosleep => LOGGED | element(number),
         _ => 0,
     };
     let treatment = table::look_up_const(number).treatment;

@@ -51,6 +51,7 @@ pub fn acquire(op: Op, object: u64, caller: u64, real: impl FnOnce() -> c_int, a
     if recorded == 0 || recorded == libc::EOWNERDEAD {
         turns::quietly(again);
     }
+    turns::wait_for_return(local);
     recorded
 }
 
@@ -64,7 +65,9 @@ pub fn release<R>(op: Op, object: u64, caller: u64, real: impl FnOnce() -> R) ->
         }
         Some(local) => {
             local.sync_in_place(op);
-            turns::quietly(real)
+            let result = turns::quietly(real);
+            turns::wait_for_return(local);
+            result
         }
         None => {
             let result = turns::quietly(real);
@@ -102,5 +105,6 @@ pub fn wait(
     }
     let recorded = local.sync_in_place(come_back);
     turns::quietly(again.1);
+    turns::wait_for_return(local);
     recorded
 }

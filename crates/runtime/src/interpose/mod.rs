@@ -4,6 +4,7 @@
 //! they have it; releasing operations (unlock, post, signal) record first and then do the real thing. So the recorded
 //! order of uses of an object is one that really allowed each of them to go on. In replay the gate comes first; what
 //! would block then does not (a lock is free when its turn comes) or is left out (nobody has to be signalled).
+mod atomics;
 mod barriers;
 mod c11;
 mod callers;

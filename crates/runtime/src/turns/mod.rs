@@ -197,6 +197,10 @@ fn switch(me: u32, object: u64, what: u32, label: u64) {
 /// Before an input that has a place in the order: returns when it is the next one (rule pevnt).
 pub fn wait_for_event(local: &Local) {
     let me = local.index;
+    if order::has_to_return(me) {
+        // It went on where nobody waits for that.
+        order::pass_return(me);
+    }
     if !follow::is_on() {
         switch(me, SEVERAL, what::EVENT, 0);
         seat(me).set(State::Event);
@@ -211,10 +215,10 @@ pub fn wait_for_event(local: &Local) {
     seat(me).set(State::Ready);
 }
 
-/// After an input by which the thread acted on others: returns when it went on.
+/// After an input by which the thread acted on others, or a synchronisation: returns when it went on.
 pub fn wait_for_return(local: &Local) {
     let me = local.index;
-    if !has_turn(me) || !order::has_to_return(me) {
+    if !is_on() || !has_turn(me) || !order::has_to_return(me) {
         return;
     }
     seat(me).set(State::Event);
@@ -382,10 +386,13 @@ fn choose() -> Option<u32> {
     {
         best = creator_of_due().or_else(self::best);
     }
-    if let Some(best) = best
-        && seat(best).has_given_way()
+    if let Some(given) = best
+        && seat(given).has_given_way()
     {
-        // All that can go on have.
+        // All that can go on have. If it waits for somebody to write something, that may be one who was to go on later.
+        if seat(given).spins() && return_early() {
+            best = self::best();
+        }
         seats::all().for_each(Seat::take_way);
     }
     // Nobody else can do anything more.
