@@ -130,6 +130,7 @@ fn line(work: Work, done: u64, of: u64, elapsed: Duration) -> String {
         Work::Solve(step) => name_of(step),
         Work::Check => "checking the schedule",
         Work::Write => "writing the schedule",
+        Work::Settle => "looking for pauses",
     };
     let percent = match of {
         // Too coarse to be of use.

@@ -22,6 +22,8 @@ mod decode;
 #[cfg(feature = "std")]
 pub mod moves;
 #[cfg(feature = "std")]
+pub mod pauses;
+#[cfg(feature = "std")]
 pub mod schedule;
 #[cfg(feature = "std")]
 pub mod turns;

@@ -284,6 +284,7 @@ impl Watched<'_> {
         ObservedProcess {
             end,
             slots: self.control.slots().unwrap_or_default(),
+            turns: self.control.header().map(|header| header.turns).unwrap_or_default(),
         }
     }
 }

@@ -59,6 +59,7 @@ pub fn explain_run(
     let whole = ObservedProcess {
         end: observed.end,
         slots: observed.slots.clone(),
+        turns: observed.turns,
     };
     let others = loaded.processes.iter().zip(&plan.processes).zip(&observed.processes);
     let others: Vec<_> = others

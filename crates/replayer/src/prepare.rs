@@ -11,6 +11,8 @@ pub enum Work {
     Check,
     /// Writing the schedule.
     Write,
+    /// Replaying, until threads pause where they have to; in inputs that came again.
+    Settle,
 }
 
 /// Is told how far a run is from being ready. Calls may come from several threads at once, and often.

@@ -8,6 +8,8 @@ use crate::checkpoints::Keeper;
 use crate::loaded::Input;
 use crate::loaded::LoadedRun;
 use crate::loaded::What;
+use crate::pauses;
+use crate::pauses::Settled;
 use crate::prepare::Observer;
 use crate::sys;
 use crate::turns;
@@ -80,6 +82,31 @@ pub struct Searched {
     pub elapsed: Duration,
 }
 
+impl Searched {
+    /// Nothing but pauses was looked for.
+    fn by_pauses(settled: &Settled, outcome: Outcome, started: Instant) -> Searched {
+        let interrupted = sys::caught_signal().filter(|_| !settled.is_same);
+        Searched {
+            kept: false,
+            interrupted,
+            outcome: if interrupted.is_some() {
+                Outcome::Stopped
+            } else {
+                outcome
+            },
+            statistics: Statistics {
+                attempts: settled.attempts,
+                ..Statistics::default()
+            },
+            attempts_before: 0,
+            checkpoints: CheckpointStatistics::default(),
+            events: settled.events as usize,
+            met: settled.reached as usize,
+            elapsed: started.elapsed(),
+        }
+    }
+}
+
 /// How far it has come; between attempts.
 pub struct SearchProgress<'a> {
     pub search: schedule_search::Progress<'a>,
@@ -98,11 +125,36 @@ pub fn search(
 ) -> Result<Searched> {
     let started = Instant::now();
     sys::catch_signals();
+    let mut settled = None;
+    if (options.again || searching(&run) != Searching::Found)
+        && pauses::are_possible(&LoadedRun::load_observed(run.clone(), observer)?)
+    {
+        settled = Some(pauses::settle(
+            &run,
+            run_name,
+            options.again,
+            options.time_max,
+            observer,
+        )?);
+    }
+    if let Some(settled) = settled.filter(|settled| settled.is_same) {
+        write_whole(&run.file(log_format::moves::FILE_NAME), &[])?;
+        return Ok(Searched::by_pauses(
+            &settled,
+            Outcome::Found(schedule_search::Plan::default()),
+            started,
+        ));
+    }
     let mut workers = vec![Attempts::prepare(run, run_name, observer)?];
     let Some(order) = workers[0].plan.turns.clone() else {
-        return Err(Error::NoTurns {
-            run: workers[0].loaded.run.name(),
-        });
+        let run = &workers[0].loaded.run;
+        let Some(settled) = settled else {
+            return Err(Error::NoTurns { run: run.name() });
+        };
+        // Of the other processes' threads nothing else is searched for. There is nothing to go on from but the pauses.
+        write_whole(&run.file(SEARCH_FILE_NAME), &[])?;
+        let met = settled.reached as usize;
+        return Ok(Searched::by_pauses(&settled, Outcome::Exhausted { met }, started));
     };
     let log = event_log(&workers[0].loaded, &order)?;
     let events = log.len();

@@ -85,6 +85,8 @@ pub struct Observed {
 pub struct ObservedProcess {
     pub end: End,
     pub slots: Vec<SlotSnapshot>,
+    /// If its threads take turns.
+    pub turns: TurnsSnapshot,
 }
 
 /// Runs the program of `loaded` once, with the schedules of `plan`, and all its processes.
@@ -173,6 +175,7 @@ pub fn replay_from(
         Ok(ObservedProcess {
             end: final_end(other.end, &other.control)?,
             slots: other.control.slots()?,
+            turns: other.control.header()?.turns,
         })
     });
     Ok(Observed {

@@ -11,6 +11,7 @@ use crate::loaded;
 use crate::loaded::Input;
 use crate::loaded::LoadedRun;
 use crate::loaded::What;
+use crate::pauses;
 use crate::plan::Plan;
 use crate::prepare::Observer;
 use crate::record::Show;
@@ -25,6 +26,7 @@ use log_format::turns::Wanted;
 use run_model::Kind;
 use run_model::Move;
 use run_model::Op;
+use run_model::Pause;
 use run_model::Stamp;
 use run_model::ThreadIndex;
 use run_model::Turns;
@@ -49,17 +51,26 @@ use std::io;
 use std::io::Read;
 use std::path::Path;
 
+/// Are there threads of the run that are replayed one at a time, so that a replay may need moves or pauses?
+pub fn are_taken_by_any(loaded: &LoadedRun) -> bool {
+    are_taken(loaded) || pauses::are_possible(loaded)
+}
+
 /// Are the threads of this process replayed one at a time?
 pub fn are_taken(loaded: &LoadedRun) -> bool {
     loaded.meta.scope == Scope::Inputs && loaded.logs.threads.len() > 1
 }
 
-/// The order of the inputs of all threads, if they take turns, and the moves that were found for it.
+/// The order of the inputs of all threads, if they take turns, and the moves and pauses that were found for it.
 pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
     if !are_taken(loaded) {
         return Ok(None);
     }
-    let inputs = placed_inputs(loaded)?;
+    order_with(loaded, &placed_inputs(loaded)?, &pauses::of(&loaded.run)?).map(Some)
+}
+
+/// The same with other pauses, if it is known what `placed_inputs` says.
+pub fn order_with(loaded: &LoadedRun, inputs: &[Vec<Input>], pauses: &[Pause]) -> Result<Turns> {
     let stamp = |input: &Input| match input.what {
         What::Rest => Stamp {
             began: input.time,
@@ -72,15 +83,16 @@ pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
         },
     };
     let mut stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
-    for (stamps, inputs) in stamps.iter_mut().zip(&inputs) {
+    for (stamps, inputs) in stamps.iter_mut().zip(inputs) {
         delay_exchanges(stamps, inputs);
     }
+    pauses::apply(pauses, inputs, &mut stamps);
     let turns = Turns {
         moves: moves_of(&loaded.run)?.unwrap_or_default(),
         ..Turns::merge(&stamps)
     };
-    check(loaded, &ordered_inputs(loaded)?, &turns)?;
-    Ok(Some(turns))
+    check(loaded, inputs, &turns)?;
+    Ok(turns)
 }
 
 /// What an exchange compares with was read shortly before it, without a place: so its thread goes on late before it, not as soon as it could.
@@ -98,7 +110,7 @@ pub fn check_moves(loaded: &LoadedRun, order: &Turns, moves: &[Move]) -> Result<
         moves: moves.to_vec(),
         ..order.clone()
     };
-    check(loaded, &ordered_inputs(loaded)?, &turns)
+    check(loaded, &placed_inputs(loaded)?, &turns)
 }
 
 /// Every order, and every move, passes here before it is used or kept.
@@ -111,7 +123,7 @@ fn check(loaded: &LoadedRun, inputs: &[Vec<Input>], turns: &Turns) -> Result<()>
                 time: input.time,
                 created: created_by(&children, thread, input),
             };
-            inputs.iter().map(place).collect()
+            inputs.iter().filter(is_ordered).map(place).collect()
         })
         .collect();
     schedule_checker::check_turns(&placed, turns).map_err(|why| match why {
@@ -167,13 +179,18 @@ pub fn moves_of(run: &RunDirectory) -> Result<Option<Vec<Move>>> {
 pub fn ordered_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
     let mut all = placed_inputs(loaded)?;
     for inputs in &mut all {
-        inputs.retain(|input| input.what != What::Rest);
+        inputs.retain(|input| is_ordered(&input));
     }
     Ok(all)
 }
 
+/// Is it more than that a thread came to a stop?
+pub fn is_ordered(input: &&Input) -> bool {
+    input.what != What::Rest
+}
+
 /// The same, and where threads came to a stop.
-fn placed_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
+pub fn placed_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
     let mut all = Vec::new();
     for (thread, log) in (0..).zip(&loaded.logs.threads) {
         let (inputs, damage) = loaded::load_inputs(&loaded.run, thread);
@@ -339,6 +356,22 @@ impl Attempts {
             attempt.accesses = log_format::turns::decode_accesses(&bytes);
         }
         Ok(attempt)
+    }
+
+    /// Replays the run with these orders of its processes.
+    pub fn attempt_in(&self, orders: &[Option<Turns>]) -> Result<Attempt> {
+        for (plan, order) in self.plan.all().zip(orders) {
+            if let Some(order) = order {
+                write(&plan.directory, order, &Wanted::default())?;
+            }
+        }
+        attempt(
+            &self.loaded,
+            self.stage.as_ref(),
+            &self.plan,
+            &self.watch,
+            &Start::default(),
+        )
     }
 
     /// Where an attempt went wrong.

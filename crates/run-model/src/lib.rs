@@ -34,6 +34,7 @@ pub use schedule::Schedule;
 pub use schedule::ThreadSchedule;
 pub use turns::AccessId;
 pub use turns::Move;
+pub use turns::Pause;
 pub use turns::RunKind;
 pub use turns::Spot;
 pub use turns::Stamp;

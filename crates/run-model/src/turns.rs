@@ -33,6 +33,16 @@ pub struct Stamp {
     pub ended: u64,
 }
 
+/// Where a thread goes on as late as it can: when what it does next is due, not at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    pub thread: ThreadIndex,
+    /// How many inputs of the order the thread has had.
+    pub inputs: u64,
+    /// And wherever a thread has had, and does next, the same.
+    pub alike: bool,
+}
+
 /// A switch point of a thread, in the thread's own terms: they hold whatever the other threads do.
 ///
 /// A thread passes a switch point before it acquires, waits or signals, after it has released (a wait releases, too), and before

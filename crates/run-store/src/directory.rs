@@ -290,7 +290,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 15] = [
+    const NAMES: [&str; 16] = [
         SEALED,
         RECORDING,
         CONTROL,
@@ -305,6 +305,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         "schedule.json",
         "turns",
         "moves",
+        "pauses",
         "search",
     ];
     let is_log = name

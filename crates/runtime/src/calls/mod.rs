@@ -490,7 +490,13 @@ impl Local {
         if entry.number != number as u32 || entry.event != event {
             in_turn::note_difference(&entry);
             let label = self.label();
-            self.diverge(divergence::CALL, doing(number), in_turn::named(&entry), entry.event, label);
+            self.diverge(
+                divergence::CALL,
+                doing(number),
+                in_turn::named(&entry),
+                entry.event,
+                label,
+            );
         }
         call
     }

@@ -1,0 +1,297 @@
+//! Runs recorded with the order of synchronisations: where a thread goes on late.
+//!
+//! Between two things that have places in the order, a thread may look at memory that others write, at a moment that nobody
+//! knows. A replay has it go on at once. Where that was too early, it looks at something else than it did and goes another
+//! way: then it is tried to have it go on as late as it can, or one of the others, which may have written too early. What helps is kept, and
+//! the next failure is looked at. It is tried wherever a thread has come from the same inputs and goes to the same one, too: that is
+//! the same code, mostly.
+use crate::Result;
+use crate::loaded::Input;
+use crate::loaded::LoadedRun;
+use crate::loaded::What;
+use crate::prepare::Observer;
+use crate::prepare::Work;
+use crate::supervise::End;
+use crate::supervise::Observed;
+use crate::sys;
+use crate::turns;
+use crate::turns::Attempts;
+use crate::turns::Came;
+use log_format::pauses::FILE_NAME;
+use log_format::pauses::NoPause;
+use run_model::Pause;
+use run_model::Stamp;
+use run_model::ThreadIndex;
+use run_model::Turns;
+use run_store::RunDirectory;
+use run_store::write_whole;
+use std::fs;
+use std::io;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Inputs before a pause, the last of them included, that have to be the same at another one that is like it.
+const BEFORE: usize = 3;
+
+/// The pauses that were found for the threads of one process.
+pub fn of(run: &RunDirectory) -> Result<Vec<Pause>> {
+    let path = run.file(FILE_NAME);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(run_store::Error::io("read", &path, error).into()),
+    };
+    let damaged = |NoPause(line): NoPause| {
+        run_store::Error::corrupt(
+            &path,
+            "pauses",
+            "a pause in each line".to_owned(),
+            format!("something else in line {line}"),
+        )
+    };
+    Ok(log_format::pauses::decode(&bytes).map_err(damaged)?)
+}
+
+/// Has the threads go on late there. `stamps` are those of `inputs`.
+pub fn apply(pauses: &[Pause], inputs: &[Vec<Input>], stamps: &mut [Vec<Stamp>]) {
+    for pause in pauses {
+        let thread = pause.thread.0 as usize;
+        let Some(signature) = inputs.get(thread).and_then(|own| signature(own, pause.inputs as usize)) else {
+            continue;
+        };
+        if !pause.alike {
+            hold(&mut stamps[thread], pause.inputs as usize);
+            continue;
+        }
+        for (own, stamps) in inputs.iter().zip(&mut *stamps) {
+            for had in 1..own.len() {
+                if self::signature(own, had).as_ref() == Some(&signature) {
+                    hold(stamps, had);
+                }
+            }
+        }
+    }
+}
+
+/// The thread goes on behind its last input when it comes to the next one.
+fn hold(stamps: &mut [Stamp], had: usize) {
+    let next = stamps[had];
+    let came = if next.began == 0 { next.time } else { next.began };
+    stamps[had - 1].ended = stamps[had - 1].ended.max(came.saturating_sub(1));
+}
+
+/// What a thread has had last, and has next.
+fn signature(own: &[Input], had: usize) -> Option<[Option<(What, u64)>; BEFORE + 1]> {
+    own.get(had).filter(|_| had != 0)?;
+    let about = |back: usize| own.get(had.checked_sub(back)?).map(|input| (input.what, input.label));
+    Some(core::array::from_fn(about))
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Settled {
+    pub attempts: u64,
+    /// The whole run came back.
+    pub is_same: bool,
+    /// Inputs of the order that came again, and how many there are: in the process that failed, or in all.
+    pub reached: u64,
+    pub events: u64,
+}
+
+/// Can there be pauses in this run?
+pub fn are_possible(loaded: &LoadedRun) -> bool {
+    loaded.meta.sync_order && loaded.all().any(turns::are_taken)
+}
+
+/// Replays a run until it comes back, each time with more pauses, or until no more help. Those that help are kept with it.
+pub fn settle(
+    run: &RunDirectory,
+    run_name: &str,
+    again: bool,
+    time_max: Option<Duration>,
+    observer: &dyn Observer,
+) -> Result<Settled> {
+    let started = Instant::now();
+    let attempts = Attempts::prepare(run.clone(), run_name, observer)?;
+    let mut family = Family::load(&attempts, again)?;
+    let mut count = 1;
+    let mut last = family.attempt()?;
+    while let Some(failure) = &last {
+        observer.at(Work::Settle, failure.reached, failure.events);
+        let is_late = || time_max.is_some_and(|most| started.elapsed() >= most) || sys::caught_signal().is_some();
+        let mut better = None;
+        for pause in family.candidates(failure) {
+            if is_late() {
+                break;
+            }
+            count += 1;
+            family.pauses[failure.process].push(pause);
+            let came = family.attempt()?;
+            let is_further = |next: &Failure| next.process != failure.process || next.reached > failure.reached;
+            if came.as_ref().is_none_or(is_further) {
+                better = Some(came);
+                break;
+            }
+            family.pauses[failure.process].pop();
+        }
+        match better {
+            Some(came) => last = came,
+            None => break,
+        }
+    }
+    observer.done();
+    family.keep()?;
+    let (reached, events) = match &last {
+        Some(failure) => (failure.reached, failure.events),
+        None => (family.events(), family.events()),
+    };
+    Ok(Settled {
+        attempts: count,
+        is_same: last.is_none(),
+        reached,
+        events,
+    })
+}
+
+/// Where a replay went wrong first.
+struct Failure {
+    /// 0: the first.
+    process: usize,
+    thread: Option<ThreadIndex>,
+    reached: u64,
+    events: u64,
+    /// How many inputs each thread had had, and the threads, whoever had one last first.
+    had: Vec<u64>,
+    recent: Vec<ThreadIndex>,
+}
+
+/// The processes of a run, each with the pauses of its threads.
+struct Family<'a> {
+    attempts: &'a Attempts,
+    /// Those with a place, of each process and thread; nothing, if its threads take no turns.
+    inputs: Vec<Option<Vec<Vec<Input>>>>,
+    pauses: Vec<Vec<Pause>>,
+}
+
+impl<'a> Family<'a> {
+    fn load(attempts: &'a Attempts, again: bool) -> Result<Family<'a>> {
+        let known = |loaded: &LoadedRun| if again { Ok(Vec::new()) } else { of(&loaded.run) };
+        let placed = |loaded: &LoadedRun| {
+            turns::are_taken(loaded)
+                .then(|| turns::placed_inputs(loaded))
+                .transpose()
+        };
+        Ok(Family {
+            attempts,
+            inputs: attempts.loaded.all().map(placed).collect::<Result<_>>()?,
+            pauses: attempts.loaded.all().map(known).collect::<Result<_>>()?,
+        })
+    }
+
+    fn keep(&self) -> Result<()> {
+        for (loaded, pauses) in self.attempts.loaded.all().zip(&self.pauses) {
+            let path = loaded.run.file(FILE_NAME);
+            if !pauses.is_empty() || path.exists() {
+                write_whole(&path, log_format::pauses::encode(pauses).as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn events(&self) -> u64 {
+        let threads = self.inputs.iter().flatten().flatten();
+        threads
+            .map(|inputs| inputs.iter().filter(turns::is_ordered).count() as u64)
+            .sum()
+    }
+
+    /// Replays the run; nothing, if it came back.
+    fn attempt(&self) -> Result<Option<Failure>> {
+        let mut orders = Vec::new();
+        for ((loaded, inputs), pauses) in self.attempts.loaded.all().zip(&self.inputs).zip(&self.pauses) {
+            let order = inputs.as_ref().map(|inputs| turns::order_with(loaded, inputs, pauses));
+            let order = order.transpose()?;
+            // A search for moves comes later.
+            orders.push(order.map(|order| Turns {
+                moves: Vec::new(),
+                ..order
+            }));
+        }
+        let attempt = self.attempts.attempt_in(&orders)?;
+        if attempt.came == Came::ToItsEnd {
+            return Ok(None);
+        }
+        let observed = &attempt.observed;
+        let process = guilty(observed);
+        let (end, turns) = match process.checked_sub(1) {
+            None => (observed.end, observed.turns),
+            Some(other) => (observed.processes[other].end, observed.processes[other].turns),
+        };
+        let thread = match end {
+            End::Diverged(report) => Some(ThreadIndex(report.thread)),
+            _ => None,
+        };
+        let order = orders[process].as_ref();
+        let (had, recent) = order.map(|order| had(order, turns.reached)).unwrap_or_default();
+        Ok(Some(Failure {
+            process,
+            thread,
+            reached: turns.reached,
+            events: order.map_or(0, Turns::events),
+            had,
+            recent,
+        }))
+    }
+
+    /// What could help, the likeliest first.
+    fn candidates(&self, failure: &Failure) -> Vec<Pause> {
+        let mut all = Vec::new();
+        let mut add = |thread: ThreadIndex, back: u64, alike: bool| {
+            let had = failure.had.get(thread.0 as usize).copied().unwrap_or(0);
+            if let Some(inputs) = had.checked_sub(back).filter(|inputs| *inputs != 0) {
+                all.push(Pause { thread, inputs, alike });
+            }
+        };
+        if let Some(thread) = failure.thread {
+            for (back, alike) in [(0, true), (0, false), (1, true), (1, false)] {
+                add(thread, back, alike);
+            }
+        }
+        for thread in failure.recent.iter().filter(|thread| Some(**thread) != failure.thread) {
+            add(*thread, 0, true);
+            add(*thread, 0, false);
+        }
+        let known = &self.pauses[failure.process];
+        all.retain(|pause| !known.contains(pause));
+        all
+    }
+}
+
+/// The process that went another way first: one that says so, before one that ended otherwise.
+fn guilty(observed: &Observed) -> usize {
+    let ends = || std::iter::once(observed.end).chain(observed.processes.iter().map(|other| other.end));
+    let diverged = ends().position(|end| matches!(end, End::Diverged(_)));
+    diverged.unwrap_or(0)
+}
+
+/// How many of the first `reached` inputs each thread has, and who had one last.
+fn had(order: &Turns, reached: u64) -> (Vec<u64>, Vec<ThreadIndex>) {
+    let mut had = vec![0; order.threads as usize];
+    let mut last = vec![0; order.threads as usize];
+    let mut left = reached;
+    for (at, run) in (1..).zip(&order.runs) {
+        let count = u64::from(run.count).min(left);
+        left -= count;
+        if count != 0 {
+            had[run.thread.0 as usize] += count;
+            last[run.thread.0 as usize] = at;
+        }
+        if left == 0 {
+            break;
+        }
+    }
+    let mut recent: Vec<ThreadIndex> = (0..order.threads).map(ThreadIndex).collect();
+    recent.retain(|thread| last[thread.0 as usize] != 0);
+    recent.sort_by_key(|thread| core::cmp::Reverse(last[thread.0 as usize]));
+    (had, recent)
+}
