@@ -16,6 +16,7 @@ pub mod describe;
 mod divergence;
 mod error;
 mod explain;
+mod family;
 mod launch;
 mod libraries;
 mod loaded;

@@ -69,6 +69,8 @@ pub struct LoadedRun {
     pub call_sites: Vec<u8>,
     pub pid: u32,
     pub origin: Origin,
+    /// It has memory in common with other processes of the run, whose threads' inputs have times, too.
+    pub shares_memory: bool,
     /// What a replay of it begins with.
     pub beginning: Beginning,
     /// The other processes of the run, if this is the first.
@@ -232,6 +234,7 @@ impl LoadedRun {
             call_sites,
             pid: header.pid,
             origin: header.origin,
+            shares_memory: header.shares_memory,
             beginning,
             processes: Vec::new(),
             run,

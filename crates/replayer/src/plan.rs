@@ -2,6 +2,7 @@
 use crate::Error;
 use crate::Result;
 use crate::describe;
+use crate::family;
 use crate::loaded::LoadedRun;
 use crate::memory;
 use crate::prepare::Observed;
@@ -117,7 +118,32 @@ impl Plan {
         let mut plan = Plan::prepare_one(loaded, observer)?;
         let others = loaded.processes.iter().map(|other| Plan::prepare_one(other, observer));
         plan.processes = others.collect::<Result<_>>()?;
-        Ok(plan)
+        plan.with_family(loaded)
+    }
+
+    /// Writes the order of the processes that share memory beside what each of them reads.
+    fn with_family(mut self, loaded: &LoadedRun) -> Result<Plan> {
+        let Some(order) = family::order_of(loaded, self.all().map(|plan| plan.turns.as_ref()))? else {
+            return Ok(self);
+        };
+        let bytes = log_format::turns::encode(&order, &Wanted::default());
+        let write = |plan: &mut Plan, loaded: &LoadedRun| -> Result<()> {
+            if !loaded.shares_memory || write_whole(&plan.directory.join(turns_file::FAMILY_FILE_NAME), &bytes).is_ok()
+            {
+                return Ok(());
+            }
+            let moved = Plan::in_temporary_directory(loaded, plan.schedule.clone(), plan.turns.clone())?;
+            write_whole(&moved.directory.join(turns_file::FAMILY_FILE_NAME), &bytes)?;
+            (plan.directory, plan._temporary) = (moved.directory, moved._temporary);
+            Ok(())
+        };
+        let mut others = std::mem::take(&mut self.processes);
+        write(&mut self, loaded)?;
+        for (plan, loaded) in others.iter_mut().zip(&loaded.processes) {
+            write(plan, loaded)?;
+        }
+        self.processes = others;
+        Ok(self)
     }
 
     fn prepare_one(loaded: &LoadedRun, observer: &dyn Observer) -> Result<Plan> {
@@ -181,7 +207,7 @@ impl Plan {
         let others = loaded.processes.iter().zip(self.processes);
         let others = others.map(|(loaded, plan)| Plan::in_temporary_directory(loaded, plan.schedule, plan.turns));
         plan.processes = others.collect::<Result<_>>()?;
-        Ok(plan)
+        plan.with_family(loaded)
     }
 
     /// The same schedule in a directory that goes away with the plan: for a replay that leaves files beside it.

@@ -161,6 +161,8 @@ pub struct HeaderSnapshot {
     pub unknown_call: Option<u32>,
     /// The same of the first one that was refused.
     pub refused_call: Option<u32>,
+    /// It has memory in common with other processes of the run.
+    pub shares_memory: bool,
     /// Bytes logged as going to standard output and to standard error.
     pub shown_bytes: [u64; 2],
     pub divergence: Option<DivergenceReport>,
@@ -579,6 +581,7 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         pid: u32_at(bytes, offset_of!(ControlHeader, pid)),
         unknown_call: u32_at(bytes, offset_of!(ControlHeader, unknown_call)).checked_sub(1),
         refused_call: u32_at(bytes, offset_of!(ControlHeader, refused_call)).checked_sub(1),
+        shares_memory: u32_at(bytes, offset_of!(ControlHeader, shares_memory)) != 0,
         shown_bytes: [0, 8].map(|stream| u64_at(bytes, offset_of!(ControlHeader, shown_bytes) + stream)),
         divergence: decode_divergence(bytes),
         origin: match u32_at(bytes, offset_of!(ControlHeader, origin)) {

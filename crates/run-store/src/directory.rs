@@ -290,7 +290,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 16] = [
+    const NAMES: [&str; 17] = [
         SEALED,
         RECORDING,
         CONTROL,
@@ -304,6 +304,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         "schedule",
         "schedule.json",
         "turns",
+        "family",
         "moves",
         "pauses",
         "search",

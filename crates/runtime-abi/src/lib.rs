@@ -16,7 +16,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -249,6 +249,8 @@ pub struct ControlHeader {
     pub main_thread: AtomicU32,
     /// 1: system calls are recorded, or answered.
     pub calls: AtomicU32,
+    /// Recording at scope `inputs`: 1: it has memory in common with processes that were forked.
+    pub shares_memory: AtomicU32,
     pub main_count: AtomicU64,
     /// Of the first 64 descriptors it began with: 1, 2: is the recorded standard output, error.
     pub shown: [AtomicU8; SHOWN_MAX],
@@ -262,6 +264,9 @@ pub struct ControlHeader {
     pub streams: [[AtomicU64; 2]; 2],
     /// How often processes have written to each of them, since there have been two.
     pub turns: [AtomicU32; 2],
+    /// Replay of processes that share memory: whose turn it is (`runtime/src/turns/family.rs`), and how many of its inputs have happened.
+    pub family: AtomicU32,
+    pub family_happened: AtomicU32,
 
     // Replay of one thread at a time (`turns_file`): how far it has come.
     /// Events of the recorded order that have happened.
@@ -524,6 +529,8 @@ pub mod turns_file {
     pub const MAGIC: u64 = 0x014e_5254_4e52_4652;
     pub const VERSION: u32 = 1;
     pub const FILE_NAME: &str = "turns";
+    /// The order between processes that share memory, in the same layout: what is said of threads is said of processes.
+    pub const FAMILY_FILE_NAME: &str = "family";
     /// Where the runtime writes the switch points, if that is wanted: `SwitchPoint` × `ControlHeader::switch_points`, but not
     /// more than `TurnsHeader::points_max`.
     pub const POINTS_FILE_NAME: &str = "switch-points";

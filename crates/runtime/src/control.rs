@@ -44,7 +44,7 @@ pub struct Switches {
     orders_sync: AtomicBool,
     /// A log could not grow, or may not: no thread logs any more.
     stopped: AtomicBool,
-    /// There has been a second thread.
+    /// There has been a second thread, or a second process that shares memory: inputs have times.
     pub threaded: AtomicBool,
     /// Recording: one of `Recorder`.
     recorder: AtomicU8,
@@ -54,6 +54,8 @@ pub struct Switches {
     quick_atomics: AtomicBool,
     /// There is memory that other processes, or the kernel, may write at any time.
     shares_memory: AtomicBool,
+    /// And this process may write it.
+    writes_shared: AtomicBool,
 }
 
 /// Recording: how accesses to memory are.
@@ -85,6 +87,7 @@ pub static SWITCHES: Switches = Switches {
     repeats: AtomicBool::new(false),
     quick_atomics: AtomicBool::new(false),
     shares_memory: AtomicBool::new(false),
+    writes_shared: AtomicBool::new(false),
 };
 
 /// Read by compiled code at every function's entry: are plain accesses observed?
@@ -137,8 +140,20 @@ pub fn shares_memory() -> bool {
 }
 
 /// Before the program maps memory that it shares.
-pub fn share_memory() {
+pub fn share_memory(is_writable: bool) {
     SWITCHES.shares_memory.store(true, Relaxed);
+    if is_writable {
+        SWITCHES.writes_shared.store(true, Relaxed);
+    }
+}
+
+/// Recording, before this process forks one that is recorded, and in that one: what they do to memory that they share depends on
+/// when they do it.
+pub fn note_family() {
+    if inputs_only() && SWITCHES.writes_shared.load(Relaxed) {
+        SWITCHES.threaded.store(true, Relaxed);
+        header().shares_memory.store(1, Relaxed);
+    }
 }
 
 #[inline]
@@ -151,7 +166,7 @@ pub fn stop() {
     SWITCHES.stopped.store(true, Relaxed);
 }
 
-/// Are there several threads, or were there?
+/// Are there several threads, or were there? Or processes that share memory.
 #[inline]
 pub fn is_threaded() -> bool {
     SWITCHES.threaded.load(Relaxed)

@@ -193,8 +193,10 @@ fn wait_for_others() {
     }
     let Some(local) = Local::current() else { return };
     if turns::is_on() {
-        return turns::wait_for_end(local);
+        turns::wait_for_end(local);
+        return turns::family::pass_on();
     }
+    turns::family::pass_on();
     wait_until_others_are_done(local.index);
     // One of them may have been writing: there is more of it to be seen than there are events.
     let mut waited = 0;

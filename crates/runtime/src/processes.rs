@@ -143,6 +143,7 @@ fn begin_header(header: &ControlHeader, process: u32, how: u32) {
         &header.unknown_call,
         &header.truncated,
         &header.calls,
+        &header.shares_memory,
     ] {
         zero.store(0, Relaxed);
     }
@@ -288,6 +289,9 @@ impl Local {
                 control::root().processes.fetch_add(1, Relaxed)
             }
         };
+        if process != 0 {
+            control::note_family();
+        }
         // The parent goes on counting in the slot that the child begins with.
         // SAFETY: a slot is numbers only, and this one is written by this thread alone.
         let slot = unsafe { core::ptr::read(self.slot) };
@@ -333,6 +337,7 @@ impl Local {
         slot.signal.store(0, Relaxed);
         let header = control::header();
         begin_header(header, process, origin::FORKED);
+        control::note_family();
         header.parent.store(parent_number, Relaxed);
         header.epoch.store(epoch, Relaxed);
         header.threads.store(threads as u32, Relaxed);

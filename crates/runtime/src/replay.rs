@@ -50,6 +50,7 @@ pub fn open_schedule() {
     sys::close(file);
     if control::inputs_only() {
         turns::open();
+        turns::family::open();
     }
     let header = schedule();
     let expected = size_of::<ScheduleHeader>() as u64

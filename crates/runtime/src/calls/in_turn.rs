@@ -271,10 +271,16 @@ impl Local {
 
     /// Replay: takes the next input, whose turn it is.
     pub fn take_input(&mut self) -> Option<Call<'static>> {
-        if self.recorded_inputs.has_place() && turns::is_on() {
+        if !self.recorded_inputs.has_place() {
+            return self.recorded_inputs.next();
+        }
+        turns::family::wait_for_place();
+        if turns::is_on() {
             turns::event_happened();
         }
-        self.recorded_inputs.next()
+        let taken = self.recorded_inputs.next();
+        turns::family::happened();
+        taken
     }
 
     /// Replay: does the recording have a look at this clock next?

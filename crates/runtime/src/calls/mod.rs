@@ -178,7 +178,7 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
         return unsafe { signals::set_action(*arguments) };
     }
     if is_shared_mapping(number, arguments) {
-        control::share_memory();
+        control::share_memory(number == libc::SYS_shmat || arguments[2] as i32 & libc::PROT_WRITE != 0);
     }
     if turns::hides_from_copies(number, arguments) {
         return 0;

@@ -24,6 +24,7 @@
 mod accesses;
 mod budget;
 mod checkpoint;
+pub mod family;
 mod follow;
 mod futex;
 mod labels;
