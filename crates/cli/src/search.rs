@@ -120,6 +120,7 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
             "events": searched.events,
             "met": searched.met,
             "moves": found.map(|moves| replayer::describe_moves(moves)),
+            "pauses": searched.pauses,
             "attempts": statistics.attempts,
             "attempts_before": searched.attempts_before,
             "statistics": {
@@ -164,6 +165,13 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
                     "tried    {} replays in {} ms{before}",
                     statistics.attempts - searched.attempts_before,
                     searched.elapsed.as_millis()
+                )?;
+            }
+            if searched.pauses != 0 {
+                writeln!(
+                    out,
+                    "pauses   {}, where threads go on as late as they can",
+                    searched.pauses
                 )?;
             }
             for made in found.into_iter().flat_map(|moves| replayer::describe_moves(moves)) {

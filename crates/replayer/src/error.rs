@@ -53,6 +53,11 @@ pub enum Error {
         run: String,
         why: String,
     },
+    /// The pause in this line of those that are kept with a run is at a place that the run does not have.
+    UnusablePauses {
+        run: String,
+        line: usize,
+    },
     /// Recorded at scope inputs, with several threads.
     OrderUnknown {
         run: String,
@@ -286,6 +291,11 @@ impl fmt::Display for Error {
                     "the file `moves` of {run} was not written for it: {why}; remove it, and search again: refrain solve {run}"
                 )
             }
+            Error::UnusablePauses { run, line } => write!(
+                f,
+                "the file `pauses` of {run} was not written for it: the run has no place as in line {line}; remove it, and search again: \
+                 refrain solve --again {run}"
+            ),
             Error::OrderUnknown { run, threads } => write!(
                 f,
                 "{run} was recorded at scope inputs and had {threads} threads: what came from outside is known, but not what \

@@ -52,13 +52,12 @@ pub fn of(run: &RunDirectory) -> Result<Vec<Pause>> {
     Ok(log_format::pauses::decode(&bytes).map_err(damaged)?)
 }
 
-/// Has the threads go on late there. `stamps` are those of `inputs`.
-pub fn apply(pauses: &[Pause], inputs: &[Vec<Input>], stamps: &mut [Vec<Stamp>]) {
-    for pause in pauses {
+/// Has the threads go on late there. `stamps` are those of `inputs`. If there is no such place: the number of the pause, from 1 on.
+pub fn apply(pauses: &[Pause], inputs: &[Vec<Input>], stamps: &mut [Vec<Stamp>]) -> std::result::Result<(), usize> {
+    for (line, pause) in (1usize..).zip(pauses) {
         let thread = pause.thread.0 as usize;
-        let Some(signature) = inputs.get(thread).and_then(|own| signature(own, pause.inputs as usize)) else {
-            continue;
-        };
+        let own = inputs.get(thread).ok_or(line)?;
+        let signature = signature(own, pause.inputs as usize).ok_or(line)?;
         if !pause.alike {
             hold(&mut stamps[thread], pause.inputs as usize);
             continue;
@@ -71,6 +70,7 @@ pub fn apply(pauses: &[Pause], inputs: &[Vec<Input>], stamps: &mut [Vec<Stamp>])
             }
         }
     }
+    Ok(())
 }
 
 /// The thread goes on behind its last input when it comes to the next one.
@@ -91,6 +91,8 @@ fn signature(own: &[Input], had: usize) -> Option<[Option<(What, u64)>; BEFORE +
 #[derive(Clone, Copy, Debug)]
 pub struct Settled {
     pub attempts: u64,
+    /// How many were found, or known before.
+    pub pauses: usize,
     /// The whole run came back.
     pub is_same: bool,
     /// Inputs of the order that came again, and how many there are: in the process that failed, or in all.
@@ -147,6 +149,7 @@ pub fn settle(
     };
     Ok(Settled {
         attempts: count,
+        pauses: family.pauses.iter().map(Vec::len).sum(),
         is_same: last.is_none(),
         reached,
         events,
@@ -248,7 +251,11 @@ impl<'a> Family<'a> {
         let mut all = Vec::new();
         let mut add = |thread: ThreadIndex, back: u64, alike: bool| {
             let had = failure.had.get(thread.0 as usize).copied().unwrap_or(0);
-            if let Some(inputs) = had.checked_sub(back).filter(|inputs| *inputs != 0) {
+            let own = self.inputs[failure.process]
+                .as_ref()
+                .and_then(|all| all.get(thread.0 as usize));
+            let is_place = |inputs: &u64| own.is_some_and(|own| signature(own, *inputs as usize).is_some());
+            if let Some(inputs) = had.checked_sub(back).filter(is_place) {
                 all.push(Pause { thread, inputs, alike });
             }
         };
@@ -294,4 +301,120 @@ fn had(order: &Turns, reached: u64) -> (Vec<u64>, Vec<ThreadIndex>) {
     recent.retain(|thread| last[thread.0 as usize] != 0);
     recent.sort_by_key(|thread| core::cmp::Reverse(last[thread.0 as usize]));
     (had, recent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use run_model::Op;
+    use run_model::RunKind;
+    use run_model::TurnRun;
+
+    fn inputs(ops: &[(Op, u64)]) -> Vec<Input> {
+        let input = |(op, time): &(Op, u64)| Input {
+            event: 0,
+            what: What::Sync(*op),
+            result: 0,
+            bytes: 0,
+            time: *time,
+            label: 0,
+            began: 0,
+            ended: 0,
+        };
+        ops.iter().map(input).collect()
+    }
+
+    fn stamps(inputs: &[Vec<Input>]) -> Vec<Vec<Stamp>> {
+        let stamp = |input: &Input| Stamp {
+            time: input.time,
+            ..Stamp::default()
+        };
+        inputs.iter().map(|own| own.iter().map(stamp).collect()).collect()
+    }
+
+    fn pause(thread: u32, inputs: u64, alike: bool) -> Pause {
+        Pause {
+            thread: ThreadIndex(thread),
+            inputs,
+            alike,
+        }
+    }
+
+    fn ends(pauses: &[Pause], inputs: &[Vec<Input>]) -> std::result::Result<Vec<Vec<u64>>, usize> {
+        let mut all = stamps(inputs);
+        apply(pauses, inputs, &mut all)?;
+        Ok(all
+            .iter()
+            .map(|own| own.iter().map(|stamp| stamp.ended).collect())
+            .collect())
+    }
+
+    #[test]
+    fn a_thread_goes_on_right_before_its_next_input() {
+        let threads = [
+            inputs(&[(Op::MutexLock, 10), (Op::MutexUnlock, 50)]),
+            inputs(&[(Op::Atomic, 20)]),
+        ];
+        assert_eq!(ends(&[pause(0, 1, false)], &threads), Ok(vec![vec![49, 0], vec![0]]));
+        let order = {
+            let mut all = stamps(&threads);
+            apply(&[pause(0, 1, false)], &threads, &mut all).unwrap();
+            Turns::merge(&all)
+        };
+        let kinds: Vec<_> = order.runs.iter().map(|run| (run.thread.0, run.kind)).collect();
+        let expected = [
+            (0, RunKind::Inputs),
+            (1, RunKind::Inputs),
+            (0, RunKind::Return),
+            (0, RunKind::Inputs),
+        ];
+        assert_eq!(kinds, expected);
+    }
+
+    #[test]
+    fn what_is_alike_has_the_same_inputs_before_and_next() {
+        let round = |at: u64| [(Op::Atomic, at), (Op::MutexLock, at + 2), (Op::MutexUnlock, at + 9)];
+        let waits = [(Op::Atomic, 30), (Op::MutexLock, 32), (Op::CondRelease, 39)];
+        let own: Vec<_> = [&round(0)[..], &round(10), &waits, &round(40)].concat();
+        let threads = [inputs(&own), inputs(&[&round(100)[..], &round(110)].concat())];
+        let ended = ends(&[pause(0, 5, true)], &threads).unwrap();
+        // The first round of a thread has nothing before it, and the one before which it waited has something else.
+        assert_eq!(ended[0], [0, 0, 0, 0, 18, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(ended[1], [0, 0, 0, 0, 118, 0]);
+    }
+
+    #[test]
+    fn places_that_there_are_not_are_named() {
+        let threads = [inputs(&[(Op::MutexLock, 10), (Op::MutexUnlock, 50)])];
+        for (number, nowhere) in [
+            pause(0, 0, false),
+            pause(0, 2, true),
+            pause(1, 1, false),
+            pause(0, u64::MAX, true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_eq!(ends(&[pause(0, 1, false), nowhere], &threads), Err(2), "{number}");
+        }
+    }
+
+    #[test]
+    fn who_was_last_is_known_from_the_order() {
+        let run = |thread, count| TurnRun {
+            thread: ThreadIndex(thread),
+            count,
+            kind: RunKind::Inputs,
+        };
+        let order = Turns {
+            threads: 4,
+            runs: vec![run(0, 3), run(2, 2), run(1, 5), run(0, 1)],
+            moves: Vec::new(),
+        };
+        let threads = |all: &[u32]| all.iter().copied().map(ThreadIndex).collect::<Vec<_>>();
+        assert_eq!(had(&order, 0), (vec![0, 0, 0, 0], threads(&[])));
+        assert_eq!(had(&order, 4), (vec![3, 0, 1, 0], threads(&[2, 0])));
+        assert_eq!(had(&order, 7), (vec![3, 2, 2, 0], threads(&[1, 2, 0])));
+        assert_eq!(had(&order, 99), (vec![4, 5, 2, 0], threads(&[0, 1, 2])));
+    }
 }

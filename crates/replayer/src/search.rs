@@ -77,6 +77,8 @@ pub struct Searched {
     /// Those of its attempts that were made by searches which this one went on from.
     pub attempts_before: u64,
     pub checkpoints: CheckpointStatistics,
+    /// Where threads go on late (`pauses.rs`).
+    pub pauses: usize,
     pub events: usize,
     pub met: usize,
     pub elapsed: Duration,
@@ -100,6 +102,7 @@ impl Searched {
             },
             attempts_before: 0,
             checkpoints: CheckpointStatistics::default(),
+            pauses: settled.pauses,
             events: settled.events as usize,
             met: settled.reached as usize,
             elapsed: started.elapsed(),
@@ -168,6 +171,7 @@ pub fn search(
             statistics: Statistics::default(),
             attempts_before: 0,
             checkpoints: CheckpointStatistics::default(),
+            pauses: 0,
             events,
             met: events,
             elapsed: started.elapsed(),
@@ -235,6 +239,7 @@ pub fn search(
         statistics: *search.statistics(),
         attempts_before,
         checkpoints: executor.keeper.statistics(),
+        pauses: settled.map_or(0, |settled| settled.pauses),
         events,
         met: search.progress().met,
         elapsed: started.elapsed(),

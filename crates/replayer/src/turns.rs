@@ -86,7 +86,10 @@ pub fn order_with(loaded: &LoadedRun, inputs: &[Vec<Input>], pauses: &[Pause]) -
     for (stamps, inputs) in stamps.iter_mut().zip(inputs) {
         delay_exchanges(stamps, inputs);
     }
-    pauses::apply(pauses, inputs, &mut stamps);
+    pauses::apply(pauses, inputs, &mut stamps).map_err(|line| Error::UnusablePauses {
+        run: loaded.run.name(),
+        line,
+    })?;
     let turns = Turns {
         moves: moves_of(&loaded.run)?.unwrap_or_default(),
         ..Turns::merge(&stamps)
