@@ -23,7 +23,7 @@ use runtime_abi::turns_file::VERSION;
 
 const FAMILY: u64 = RUNTIME_REGION + 0x0ac0_0000_0000;
 /// How long a process waits for one that has had its inputs, and does not come to the next.
-const MOMENT_NS: u64 = 200_000_000;
+const MOMENT_NS: u64 = 1_000_000_000;
 const LONG_NS: u64 = 1_000_000_000;
 
 /// The runs of the order, in the mapped file; none: there is no such order.
