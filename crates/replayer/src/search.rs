@@ -433,6 +433,10 @@ pub fn describe(moves: &[Move]) -> Vec<String> {
             "thread {} lets thread {} go on as far as it can at switch point {} after its {} inputs",
             at.thread.0, to.0, at.nth, at.calls
         ),
+        Move::Reverse { hold, until } if hold.is_synchronisation() => format!(
+            "thread {} waits at switch point {} after its {} inputs until thread {} has had {:#x}",
+            hold.block.thread.0, hold.block.nth, hold.block.calls, until.block.thread.0, hold.address
+        ),
         Move::Reverse { hold, until } => format!(
             "thread {} waits before its access of {:#x} for that of thread {}",
             hold.block.thread.0, hold.address, until.block.thread.0

@@ -245,7 +245,7 @@ impl Attempt {
 pub const POINTS_MAX: u64 = 1 << 20;
 
 /// The same for accesses.
-pub const ACCESSES_MAX: u64 = 1 << 18;
+pub const ACCESSES_MAX: u64 = 1 << 22;
 
 /// A run that is replayed again and again.
 pub struct Attempts {

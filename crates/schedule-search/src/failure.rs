@@ -6,7 +6,6 @@ use crate::Checkpoint;
 use crate::Ending;
 use crate::EventLog;
 use crate::Label;
-use crate::Layer;
 use crate::Move;
 use crate::Plan;
 use crate::Statistics;
@@ -174,7 +173,7 @@ impl Failure {
 
     /// If accesses are the first layer, the switch points alone are of no use.
     fn traces_accesses_first(&self, given: &Circumstances) -> bool {
-        given.tuning.layers.first() == Some(&Layer::Accesses)
+        given.tuning.layers.first().is_some_and(|layer| layer.is_of_accesses())
     }
 
     pub fn task(&self, given: &Circumstances) -> Task {
@@ -267,6 +266,11 @@ impl Failure {
                 .points
                 .iter()
                 .find(|point| point.spot == *at)
+                .map(|point| point.next),
+            Move::Reverse { hold, .. } if hold.is_synchronisation() => self
+                .points
+                .iter()
+                .find(|point| point.spot == hold.block)
                 .map(|point| point.next),
             Move::Reverse { hold, .. } | Move::Delay { hold } => {
                 let found = self.accesses.iter().flatten().find(|access| access.id == *hold);

@@ -94,7 +94,7 @@ impl Guest {
                 "chaos" => guest.attempts = number(value)?,
                 "timeout" => guest.timeout = seconds(value)?,
                 // For readers and benchmarks.
-                "threads" | "kind" => {}
+                "threads" | "kind" | "bench" => {}
                 _ => return Err(format!("'{key}' is not a directive")),
             }
         }

@@ -82,7 +82,8 @@ fn reversals_are_remembered_too() {
     println!("with: {with:?}\nwithout: {without:?}");
     assert!(with.cache_hits >= 4, "{with:?}");
     let cost = |statistics: &Statistics| statistics.fine + statistics.coarse + statistics.recalled;
-    assert!(2 * cost(&with) < cost(&without), "{with:?}\n{without:?}");
+    assert!(cost(&with) <= cost(&without), "{with:?}\n{without:?}");
+    assert!(with.fine < without.fine, "{with:?}\n{without:?}");
 }
 
 #[test]
@@ -426,8 +427,7 @@ fn what_was_left_out_is_tried_in_the_end() {
         bound_max: 2,
         windows_first: 1,
         windows_max: 1,
-        advancing: Advancing::Off,
-        ..Tuning::default()
+        ..Tuning::of_the_paper()
     };
     let mut search = Search::new(recording.log.clone(), tuning);
     let outcome = search.run(&mut Lying(Executor::new(&program, &recording)), 1, bounded);
