@@ -253,7 +253,12 @@ impl Failure {
                     let plan = node.with(choice, window);
                     ask(&plan, Trace::Points(window.clone()), node.shared.min(choice.next))
                 };
-                tries.iter().map(ask_one).collect()
+                let mut asks: Vec<Ask> = tries.iter().map(ask_one).collect();
+                // If none of them helps, the accesses are looked at next.
+                if asks.len() < most && self.is_untraced(&self.cursor, given) {
+                    asks.push(ask(given.admitted, Trace::PointsAndAccesses(window.clone()), self.met));
+                }
+                asks
             }
         }
     }

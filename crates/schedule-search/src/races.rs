@@ -19,16 +19,18 @@ const SUSPECTS_MAX: usize = 4;
 /// last event; at most `most`. Races with an access made after the replay had failed come last, unless a suspect has the other one: who would have
 /// made it first is not known.
 pub(crate) fn races(accesses: &[Access], suspects: &[ThreadIndex], most: usize) -> Vec<Race> {
-    let mut of_address: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    // A lock is not what is stored in it.
+    let what = |access: &Access| (access.id.address, access.id.is_synchronisation());
+    let mut of_address: BTreeMap<(u64, bool), Vec<usize>> = BTreeMap::new();
     for (index, access) in accesses.iter().enumerate() {
-        of_address.entry(access.id.address).or_default().push(index);
+        of_address.entry(what(access)).or_default().push(index);
     }
     let conflicts = |first: usize, later: usize| {
         let (first, later) = (&accesses[first], &accesses[later]);
         !first.is_beyond && first.id.block.thread != later.id.block.thread && (first.is_write || later.is_write)
     };
     let before = |later: usize| {
-        let same = &of_address[&accesses[later].id.address];
+        let same = &of_address[&what(&accesses[later])];
         let earlier = &same[..same.partition_point(|index| *index < later)];
         let earlier = earlier.iter().rev().copied();
         earlier
@@ -36,7 +38,7 @@ pub(crate) fn races(accesses: &[Access], suspects: &[ThreadIndex], most: usize) 
             .map(move |first| (first, later))
     };
     let after = |first: usize| {
-        let same = &of_address[&accesses[first].id.address];
+        let same = &of_address[&what(&accesses[first])];
         let later = same[same.partition_point(|index| *index <= first)..].iter().copied();
         later
             .filter(move |later| conflicts(first, *later))

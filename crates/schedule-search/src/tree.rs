@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 
 /// Choices of [`Layer::FirstSynchronisations`] and of [`Layer::FirstAccesses`].
 const FIRST_SYNCHRONISATIONS: usize = 24;
-const FIRST_ACCESSES: usize = 32;
+const FIRST_ACCESSES: usize = 64;
 
 /// Points of one thread that are tried before those of others have had their turn.
 const AT_A_TIME: usize = 8;

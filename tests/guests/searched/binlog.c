@@ -9,7 +9,7 @@
 #define CHANGES 6
 #define ROWS 64
 #endif
-enum { CLIENTS = 3, LAST = 2 };
+enum { CLIENTS = 3, LAST = 1 };
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER, log_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t near_the_end;
@@ -41,7 +41,7 @@ static void *serve(void *argument) {
         append(client, number, change(client, number));
     pthread_barrier_wait(&near_the_end);
     for (int number = CHANGES; number < CHANGES + LAST; number++) {
-        compute(500000 * (client + 1));
+        compute(1000000 * (client + 1));
         append(client, number, change(client, number));
     }
     return NULL;
@@ -49,9 +49,9 @@ static void *serve(void *argument) {
 
 static void *rotate(void *argument) {
     pthread_barrier_wait(&near_the_end);
-    compute(1000000);
+    compute(1500000);
     is_open = 0;
-    compute(600000);
+    compute(1000000);
     opened++;
     is_open = 1;
     compute(3000000);

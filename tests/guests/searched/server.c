@@ -1,7 +1,7 @@
 // A server with a queue of requests, workers, a table of what was looked up before and counts of all that was done, each under its lock; the
 // last requests take something from an account that is looked at in one critical section and changed in another (as in Apache 45605 and MySQL 12845).
 //# fails: exit 3
-//# bench: -DREQUESTS=120 -DROWS=2000
+//# bench: -DREQUESTS=40 -DROWS=4000
 #include "../say.h"
 #include <pthread.h>
 

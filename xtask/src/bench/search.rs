@@ -276,11 +276,16 @@ fn lines(rows: &[Row]) -> String {
         rows.len()
     ));
     lines.push(String::new());
-    lines.push("| way | found | stopped | gave up | seconds | full search | ratio of the sums | geometric mean | tenfold |".to_owned());
+    lines.push(
+        "| way | found | stopped | gave up | seconds | full search | ratio of the sums | geometric mean | tenfold |"
+            .to_owned(),
+    );
     lines.push("|---|---|---|---|---|---|---|---|---|".to_owned());
     lines.extend((0..WAYS.len()).map(|way| together(rows, way)));
     lines.push(String::new());
-    lines.push("| guest | events in the log | window: preemptions | window: races | recordings not found before |".to_owned());
+    lines.push(
+        "| guest | events in the log | window: preemptions | window: races | recordings not found before |".to_owned(),
+    );
     lines.push("|---|---|---|---|---|".to_owned());
     for row in rows {
         let Some(one) = row.ways[0].last() else { continue };
