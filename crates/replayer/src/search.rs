@@ -131,6 +131,10 @@ pub fn search(
         let run = workers[0].loaded.run.clone();
         workers.push(Attempts::prepare(run, run_name, observer)?);
     }
+    if options.tuning.scope == schedule_search::Scope::WholeRun {
+        let of_run = |worker: &mut Attempts| worker.accesses_max = turns::ACCESSES_OF_RUN_MAX;
+        workers.iter_mut().for_each(of_run);
+    }
     let mut executor = Executor {
         keeper: Keeper::new(log.clone(), options.checkpoints),
         workers,

@@ -18,6 +18,7 @@ use crate::cache::Key;
 use crate::cache::Scene;
 use crate::footprints::Footprints;
 use crate::tree::Choice;
+use crate::tree::FIRST_SYNCHRONISATIONS;
 use crate::tree::Node;
 use crate::tree::Tree;
 use crate::tree::is_same_place;
@@ -64,9 +65,11 @@ pub(crate) enum Recalling {
     Over,
 }
 
-/// So many preemptions are tried in a window before its accesses are looked at. One or two are often enough; if none helps,
+/// So many choices are tried in a window before its accesses are looked at. One or two are often enough; if none helps,
 /// the accesses are needed anyway.
-pub(crate) const UNTRACED_MAX: usize = 4;
+const UNTRACED_MAX: usize = 4;
+/// In a window of more switch points, looking at the accesses takes longer than what is tried first.
+const POINTS_MANY: usize = 128;
 
 /// First without what would probably come to the same as something else; then, if nothing helped, with all of it. Only what the
 /// second pass has tried in vain is impossible within the bounds.
@@ -188,11 +191,18 @@ impl Failure {
             _ => match self.node() {
                 None => Task::Nothing,
                 Some(node) if node.choices.is_none() => Task::AccessTrace,
-                Some(_) if self.is_untraced(&self.cursor, given) && self.cursor.choice >= UNTRACED_MAX => {
+                Some(_) if self.is_untraced(&self.cursor, given) && self.cursor.choice >= self.untraced_max() => {
                     Task::Footprints
                 }
                 Some(_) => Task::Try,
             },
+        }
+    }
+
+    fn untraced_max(&self) -> usize {
+        match self.points.len() > POINTS_MANY {
+            true => FIRST_SYNCHRONISATIONS,
+            false => UNTRACED_MAX,
         }
     }
 

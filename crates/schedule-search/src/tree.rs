@@ -25,7 +25,7 @@ use run_model::ThreadIndex;
 use std::collections::BTreeMap;
 
 /// Choices of [`Layer::FirstSynchronisations`] and of [`Layer::FirstAccesses`].
-const FIRST_SYNCHRONISATIONS: usize = 24;
+pub(crate) const FIRST_SYNCHRONISATIONS: usize = 40;
 const FIRST_ACCESSES: usize = 64;
 
 /// Points of one thread that are tried before those of others have had their turn.

@@ -94,7 +94,7 @@ impl Guest {
                 "chaos" => guest.attempts = number(value)?,
                 "timeout" => guest.timeout = seconds(value)?,
                 // For readers and benchmarks.
-                "threads" | "kind" | "bench" => {}
+                "threads" | "kind" => {}
                 _ => return Err(format!("'{key}' is not a directive")),
             }
         }

@@ -4,7 +4,6 @@ use super::Failure;
 use super::Pass;
 use super::Recalling;
 use super::Task;
-use super::UNTRACED_MAX;
 use crate::Access;
 use crate::Attempt;
 use crate::Ending;
@@ -311,7 +310,7 @@ impl Failure {
                     (None, None) => return found,
                 };
                 let known_max = match self.is_untraced(&cursor, given) {
-                    true => UNTRACED_MAX,
+                    true => self.untraced_max(),
                     false => usize::MAX,
                 };
                 for (index, choice) in choices.iter().enumerate().skip(cursor.choice) {

@@ -1,15 +1,10 @@
 // A database in small: clients change rows under locks and append to a log, which another thread closes and opens anew now and then. Who looks at the
 // log meanwhile finds it closed and does not write (MySQL's bug 791): near the end, a change is not in it.
 //# fails: exit 3
-//# bench: -DCHANGES=60 -DROWS=512
 #include "../say.h"
 #include <pthread.h>
 
-#ifndef CHANGES
-#define CHANGES 6
-#define ROWS 64
-#endif
-enum { CLIENTS = 3, LAST = 1 };
+enum { CHANGES = 60, ROWS = 512, CLIENTS = 3, LAST = 1 };
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER, log_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t near_the_end;

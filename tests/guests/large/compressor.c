@@ -1,16 +1,11 @@
 // A compressor with a reader, workers and a writer that keeps blocks in order, and the mistake of pbzip2 0.9.4: at the end, only the writer is waited for. A
 // worker that has handed over its last block may not have counted it yet.
 //# fails: exit 3
-//# bench: -DBLOCKS=48 -DBLOCK_BYTES=4096
 #include "../say.h"
 #include <pthread.h>
 #include <stdlib.h>
 
-#ifndef BLOCKS
-#define BLOCKS 6
-#define BLOCK_BYTES 256
-#endif
-enum { WORKERS = 2, ROOM = 4 };
+enum { BLOCKS = 40, BLOCK_BYTES = 4096, WORKERS = 2, ROOM = 4 };
 
 struct block {
     int number, length;

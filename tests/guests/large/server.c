@@ -1,15 +1,10 @@
 // A server with a queue of requests, workers, a table of what was looked up before and counts of all that was done, each under its lock; the
 // last requests take something from an account that is looked at in one critical section and changed in another (as in Apache 45605 and MySQL 12845).
 //# fails: exit 3
-//# bench: -DREQUESTS=40 -DROWS=4000
 #include "../say.h"
 #include <pthread.h>
 
-#ifndef REQUESTS
-#define REQUESTS 12
-#define ROWS 100
-#endif
-enum { WORKERS = 3, ROOM = 4, SLOTS = 16, PAYMENTS = 2 };
+enum { REQUESTS = 40, ROWS = 4000, WORKERS = 3, ROOM = 4, SLOTS = 16, PAYMENTS = 2 };
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER, table_lock = PTHREAD_MUTEX_INITIALIZER,
                        count_lock = PTHREAD_MUTEX_INITIALIZER, account_lock = PTHREAD_MUTEX_INITIALIZER;
