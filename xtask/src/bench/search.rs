@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::process::Stdio;
 
-/// Searches that have found nothing by then are stopped.
+/// Searches that have found nothing by then are stopped, unless `--limit` says otherwise.
 const LIMIT_S: u64 = 60;
 /// A recording is taken if the full search finds something in this time; there is another one.
-const FIRST_LIMIT_S: u64 = 30;
+const FIRST_LIMIT_S: u64 = 20;
 /// Recordings of a guest before it is given up that one needs a search.
 const RECORDINGS_MAX: usize = 150;
 /// Searches of recordings that found nothing, before the guest is given up.
@@ -99,20 +99,31 @@ struct Row {
 }
 
 pub fn search(arguments: &[&str]) -> Result<(), Failure> {
-    let options = Options::parse("search", "--guests", 3, arguments)?;
+    let (limit_s, rest) = match arguments.iter().position(|argument| *argument == "--limit") {
+        Some(at) => {
+            let limit_s = arguments.get(at + 1).and_then(|value| value.parse().ok());
+            let limit_s = limit_s.ok_or_else(|| Failure::new("--limit needs a number of seconds"))?;
+            (limit_s, [&arguments[..at], &arguments[at + 2..]].concat())
+        }
+        None => (LIMIT_S, arguments.to_vec()),
+    };
+    let options = Options::parse("search", "--guests", 3, &rest)?;
     crate::setup::setup()?;
     crate::build()?;
-    let text = measure(&options.names, options.repetitions)?;
+    let text = measure(&options.names, options.repetitions, limit_s)?;
     println!("{text}");
     if options.write && options.names.is_empty() {
-        let command = format!("cargo xtask bench search --repetitions {}", options.repetitions);
+        let command = format!(
+            "cargo xtask bench search --repetitions {} --limit {limit_s}",
+            options.repetitions
+        );
         table::write(&root().join("docs/benchmarks.md"), "search", &command, &text)?;
     }
     Ok(())
 }
 
 /// The table; of all guests if no names are given. The tool has been built.
-pub fn measure(names: &[String], repetitions: usize) -> Result<String, Failure> {
+pub fn measure(names: &[String], repetitions: usize, limit_s: u64) -> Result<String, Failure> {
     let folder = target().join("bench-search");
     fs::create_dir_all(&folder)?;
     let (mut rows, mut left_out) = (Vec::new(), Vec::new());
@@ -130,7 +141,7 @@ pub fn measure(names: &[String], repetitions: usize) -> Result<String, Failure> 
                 if found.iter().all(|one| one.is_found) {
                     let name = &guest.name;
                     eprintln!("xtask: {name}, {} ({} of {repetitions})", way.name, repetition + 1);
-                    found.push(solve(&run, way, LIMIT_S)?);
+                    found.push(solve(&run, way, limit_s)?);
                 }
             }
         }
@@ -141,7 +152,7 @@ pub fn measure(names: &[String], repetitions: usize) -> Result<String, Failure> 
             ways,
         });
     }
-    let mut text = lines(&rows);
+    let mut text = lines(&rows, limit_s);
     if !left_out.is_empty() {
         text += &format!(
             "\n\nLeft out, since the full search found nothing in {FIRST_LIMIT_S} s or the order of inputs was enough (in brackets, recordings for which it found nothing): {}.",
@@ -244,7 +255,7 @@ fn solve(run: &Path, way: &Way, limit_s: u64) -> Result<Found, Failure> {
     })
 }
 
-fn lines(rows: &[Row]) -> String {
+fn lines(rows: &[Row], limit_s: u64) -> String {
     let mut lines = vec![
         "| guest | way | failures | cache hits | coarse | memory traces | fine | all attempts | seconds |".to_owned(),
         "|---|---|---|---|---|---|---|---|---|".to_owned(),
@@ -262,13 +273,13 @@ fn lines(rows: &[Row]) -> String {
                 one.count("access_traces"),
                 one.count("fine"),
                 one.answer["attempts"],
-                time(found),
+                time(found, limit_s),
             ));
         }
     }
     lines.push(String::new());
     lines.push(format!(
-        "A search was stopped after {LIMIT_S} s. Against the full search, whose seconds on the same guests are beside: the sums of the seconds and the \
+        "A search was stopped after {limit_s} s. Against the full search, whose seconds on the same guests are beside: the sums of the seconds and the \
          geometric mean of the ratios, over those of the {} guests for which the way found something, or had not when it was stopped (then it \
          would have taken longer than it counts for). Where it gave up, since nothing was left to try, there is no time to compare.",
         rows.len()
@@ -308,10 +319,10 @@ fn seconds(found: &[Found]) -> f64 {
 }
 
 /// How long it took, or why it has no time.
-fn time(found: &[Found]) -> String {
+fn time(found: &[Found], limit_s: u64) -> String {
     match found.last() {
         Some(one) if one.has_given_up => format!("nothing is left to try after {:.1}", one.seconds),
-        Some(one) if !one.is_found => format!("not found in {LIMIT_S}"),
+        Some(one) if !one.is_found => format!("not found in {limit_s}"),
         _ => format!("{:.2}", seconds(found)),
     }
 }
