@@ -36,6 +36,7 @@ usage: cargo xtask <command>
   bench search [OPTION] what the search for moves costs, in several ways
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   searches of each recording (3)
+        --limit SECONDS   after which a search is stopped (60)
         --no-write        print the table, leave docs/benchmarks.md alone
   bench rust [OPTION]   what recording Rust programs costs, against native code and ThreadSanitizer
         --programs A,B    only these (then docs/benchmarks.md is left alone)

@@ -7,7 +7,6 @@ use crate::output::print;
 use crate::output::print_json;
 use crate::output::say;
 use crate::progress::ProgressLine;
-use replayer::Advancing;
 use replayer::Caching;
 use replayer::Checkpoints;
 use replayer::Go;
@@ -76,10 +75,7 @@ fn tuning(way: SearchTuning) -> Tuning {
             scope: SearchScope::WholeRun,
             ..full
         },
-        SearchTuning::NoAdvances => Tuning {
-            advancing: Advancing::Off,
-            ..full
-        },
+        SearchTuning::NoAdvances => Tuning::of_the_paper(),
         SearchTuning::NoReduction => Tuning {
             reduction: Reduction::Off,
             ..full

@@ -5,6 +5,8 @@
 //! advance 1.4.2 to 3                         the same, and thread 3 goes on as far as it can
 //! reverse 1.4.2.5555555580a0.0 after 2.9.0.5555555580a0.1
 //!                                            thread 1 stops before an access (address, how many of it before), until after another
+//! reverse 1.4.2.5555555580a0.lock after 2.9.1.5555555580a0.lock
+//!                                            the same of what threads synchronise on, at these switch points
 //! delay 1.4.2.5555555580a0.0                 thread 1 stops before it as long as others can go on
 //! ```
 use run_model::AccessId;
@@ -16,6 +18,8 @@ use std::fmt::Write;
 pub const FILE_NAME: &str = "moves";
 /// More moves than a search would ever make.
 const MOVES_MAX: usize = 1 << 20;
+/// Stands for [`AccessId::SYNCHRONISATION`].
+const LOCK: &str = "lock";
 
 pub fn encode(moves: &[Move]) -> String {
     let mut text = String::new();
@@ -36,7 +40,11 @@ fn spot(spot: &Spot) -> String {
 }
 
 fn access(access: &AccessId) -> String {
-    format!("{}.{:x}.{}", spot(&access.block), access.address, access.nth)
+    let nth = match access.is_synchronisation() {
+        true => LOCK.to_owned(),
+        false => access.nth.to_string(),
+    };
+    format!("{}.{:x}.{nth}", spot(&access.block), access.address)
 }
 
 /// The number of the first line that is no move; it is counted from 1 on.
@@ -94,7 +102,10 @@ fn parse_access(text: &str) -> Option<AccessId> {
     Some(AccessId {
         block: parse_spot(block)?,
         address: u64::from_str_radix(address, 16).ok()?,
-        nth: nth.parse().ok()?,
+        nth: match nth {
+            LOCK => AccessId::SYNCHRONISATION,
+            number => number.parse().ok()?,
+        },
     })
 }
 
@@ -121,6 +132,10 @@ mod tests {
             Move::Reverse {
                 hold: access(1, 0),
                 until: access(2, 7),
+            },
+            Move::Reverse {
+                hold: access(1, AccessId::SYNCHRONISATION),
+                until: access(2, AccessId::SYNCHRONISATION),
             },
         ]
     }

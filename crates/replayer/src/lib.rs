@@ -84,7 +84,6 @@ pub use replay::Replayed;
 pub use replay::Verdict;
 pub use replay::replay;
 pub use run_model::Method;
-pub use schedule_search::Advancing;
 pub use schedule_search::Caching;
 pub use schedule_search::Go;
 pub use schedule_search::Outcome as SearchOutcome;

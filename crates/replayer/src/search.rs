@@ -187,6 +187,10 @@ pub fn search(
         let run = workers[0].loaded.run.clone();
         workers.push(Attempts::prepare(run, run_name, observer)?);
     }
+    if options.tuning.scope == schedule_search::Scope::WholeRun {
+        let of_run = |worker: &mut Attempts| worker.accesses_max = turns::ACCESSES_OF_RUN_MAX;
+        workers.iter_mut().for_each(of_run);
+    }
     let mut executor = Executor {
         keeper: Keeper::new(log.clone(), options.checkpoints),
         workers,
@@ -489,6 +493,10 @@ pub fn describe(moves: &[Move]) -> Vec<String> {
         Move::Advance { at, to } => format!(
             "thread {} lets thread {} go on as far as it can at switch point {} after its {} inputs",
             at.thread.0, to.0, at.nth, at.calls
+        ),
+        Move::Reverse { hold, until } if hold.is_synchronisation() => format!(
+            "thread {} waits at switch point {} after its {} inputs until thread {} has had {:#x}",
+            hold.block.thread.0, hold.block.nth, hold.block.calls, until.block.thread.0, hold.address
         ),
         Move::Reverse { hold, until } => format!(
             "thread {} waits before its access of {:#x} for that of thread {}",

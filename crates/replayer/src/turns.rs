@@ -277,8 +277,9 @@ impl Attempt {
 /// Switch points that are written down, at most.
 pub const POINTS_MAX: u64 = 1 << 20;
 
-/// The same for accesses.
+/// The same for accesses; and for those of a whole run, where no others are looked at.
 pub const ACCESSES_MAX: u64 = 1 << 18;
+pub const ACCESSES_OF_RUN_MAX: u64 = 1 << 22;
 
 /// A run that is replayed again and again.
 pub struct Attempts {
@@ -287,6 +288,8 @@ pub struct Attempts {
     stage: Option<Stage>,
     watch: Watch,
     run_name: String,
+    /// Accesses that are written down, at most.
+    pub accesses_max: u64,
 }
 
 impl Attempts {
@@ -306,6 +309,7 @@ impl Attempts {
             stage,
             watch,
             run_name: run_name.to_owned(),
+            accesses_max: ACCESSES_MAX,
         })
     }
 
@@ -336,7 +340,7 @@ impl Attempts {
             let wanted = Wanted {
                 window: window.unwrap_or(&[]),
                 points_max: if window.is_some() { POINTS_MAX } else { 0 },
-                accesses_max: if with_accesses { ACCESSES_MAX } else { 0 },
+                accesses_max: if with_accesses { self.accesses_max } else { 0 },
             };
             write(&self.plan.directory, &turns, &wanted)?;
             checkpoints::write_wishes(&self.plan.directory, start.wishes.filter(|_| start.from.is_none()))?;

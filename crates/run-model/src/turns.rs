@@ -63,8 +63,18 @@ pub struct AccessId {
     pub block: Spot,
     /// An address, or whatever is told apart: it may be a cell of several bytes.
     pub address: u64,
-    /// How many accesses of the same address by the same thread come before it in its block.
+    /// How many accesses of the same address by the same thread come before it in its block; or [`AccessId::SYNCHRONISATION`].
     pub nth: u64,
+}
+
+impl AccessId {
+    /// In place of `nth`: it is no access but the synchronisation that follows the switch point `block`, and `address` is what is
+    /// synchronised on.
+    pub const SYNCHRONISATION: u64 = u64::MAX - 1;
+
+    pub fn is_synchronisation(&self) -> bool {
+        self.nth == AccessId::SYNCHRONISATION
+    }
 }
 
 /// One deviation from what a replay does with the order alone.

@@ -12,6 +12,7 @@ use crate::Move;
 use crate::PointKind;
 use crate::Spot;
 use crate::SwitchPoint;
+use crate::races::synchronisations;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -87,13 +88,18 @@ impl fmt::Display for Step {
                 write!(f, "at {}, {back} {what} back, go on at {}{how}", who.0, to.0)
             }
             Step::Reverse { hold, until } => {
-                let Reach { who, label, back } = hold;
-                write!(f, "at {}, before access {back} back at {}, ", who.0, label.0)?;
-                let Reach { who, label, back } = until;
-                write!(f, "first at {} access {back} back at {}", who.0, label.0)
+                let what = if hold.is_synchronisation {
+                    "synchronisation"
+                } else {
+                    "access"
+                };
+                let Reach { who, label, back, .. } = hold;
+                write!(f, "at {}, before {what} {back} back at {}, ", who.0, label.0)?;
+                let Reach { who, label, back, .. } = until;
+                write!(f, "first at {} {what} {back} back at {}", who.0, label.0)
             }
             Step::Delay { hold } => {
-                let Reach { who, label, back } = hold;
+                let Reach { who, label, back, .. } = hold;
                 write!(
                     f,
                     "at {}, before access {back} back at {}, all others first",
@@ -104,12 +110,13 @@ impl fmt::Display for Step {
     }
 }
 
-/// An access: the `back`th from the end at `label`, by the thread that stands at `who`.
+/// An access, or a synchronisation: the `back`th from the end at `label`, by the thread that stands at `who`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reach {
     pub who: Label,
     pub label: Label,
     pub back: u64,
+    pub is_synchronisation: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,9 +160,11 @@ impl Cache {
     /// Whether some recipe for `key` can only be read with a trace of accesses.
     pub fn needs_accesses(&self, key: &Key) -> bool {
         let steps = |recipe: &Vec<Step>| {
-            recipe
-                .iter()
-                .any(|step| matches!(step, Step::Reverse { .. } | Step::Delay { .. }))
+            let is_access = |step: &Step| match step {
+                Step::Reverse { hold, .. } | Step::Delay { hold } => !hold.is_synchronisation,
+                Step::Preempt { .. } | Step::Advance { .. } => false,
+            };
+            recipe.iter().any(is_access)
         };
         self.recipes.get(key).is_some_and(|recipes| recipes.iter().any(steps))
     }
@@ -207,13 +216,20 @@ impl Scene<'_> {
     }
 
     fn reach(&self, id: &AccessId) -> Option<Reach> {
-        let thread = id.block.thread;
-        let label = self.accesses?.iter().find(|access| access.id == *id)?.label;
-        let back = self.accesses_back(thread, label).position(|access| access.id == *id)?;
+        let (thread, is_synchronisation) = (id.block.thread, id.is_synchronisation());
+        let label = match is_synchronisation {
+            true => self.points.iter().find(|point| point.spot == id.block)?.label,
+            false => self.accesses?.iter().find(|access| access.id == *id)?.label,
+        };
+        let back = self
+            .ids_back(thread, label, is_synchronisation)
+            .iter()
+            .position(|other| other == id)?;
         Some(Reach {
             who: self.label_of(thread)?,
             label,
             back: back as u64 + 1,
+            is_synchronisation,
         })
     }
 
@@ -222,9 +238,19 @@ impl Scene<'_> {
         self.points.iter().rev().filter(fits)
     }
 
-    fn accesses_back(&self, thread: ThreadIndex, label: Label) -> impl Iterator<Item = &Access> {
-        let fits = move |access: &&Access| access.id.block.thread == thread && access.label == label;
-        self.accesses.into_iter().flatten().rev().filter(fits)
+    /// The accesses of a thread at one place of the program, or what it synchronised on there, backward.
+    fn ids_back(&self, thread: ThreadIndex, label: Label, are_synchronisations: bool) -> Vec<AccessId> {
+        let synchronised;
+        let all = match are_synchronisations {
+            true => {
+                synchronised = synchronisations(self.points);
+                Some(synchronised.as_slice())
+            }
+            false => self.accesses,
+        };
+        let fits = |access: &&Access| access.id.block.thread == thread && access.label == label;
+        let all = all.into_iter().flatten().rev().filter(fits);
+        all.map(|access| access.id).collect()
     }
 
     /// Threads that stand at `label`, those with the next events first.
@@ -280,7 +306,11 @@ impl Scene<'_> {
     /// The accesses that `reach` may mean.
     fn ids(&self, reach: &Reach) -> Vec<AccessId> {
         let nth = usize::try_from(reach.back.saturating_sub(1)).unwrap_or(usize::MAX);
-        let of = |thread| self.accesses_back(thread, reach.label).nth(nth).map(|access| access.id);
+        let of = |thread| {
+            self.ids_back(thread, reach.label, reach.is_synchronisation)
+                .get(nth)
+                .copied()
+        };
         self.threads_at(reach.who).into_iter().filter_map(of).collect()
     }
 

@@ -6,7 +6,6 @@ use crate::Checkpoint;
 use crate::Ending;
 use crate::EventLog;
 use crate::Label;
-use crate::Layer;
 use crate::Move;
 use crate::Plan;
 use crate::Statistics;
@@ -19,6 +18,7 @@ use crate::cache::Key;
 use crate::cache::Scene;
 use crate::footprints::Footprints;
 use crate::tree::Choice;
+use crate::tree::FIRST_SYNCHRONISATIONS;
 use crate::tree::Node;
 use crate::tree::Tree;
 use crate::tree::is_same_place;
@@ -65,9 +65,11 @@ pub(crate) enum Recalling {
     Over,
 }
 
-/// So many preemptions are tried in a window before its accesses are looked at. One or two are often enough; if none helps,
+/// So many choices are tried in a window before its accesses are looked at. One or two are often enough; if none helps,
 /// the accesses are needed anyway.
-pub(crate) const UNTRACED_MAX: usize = 4;
+const UNTRACED_MAX: usize = 4;
+/// In a window of more switch points, looking at the accesses takes longer than what is tried first.
+const POINTS_MANY: usize = 128;
 
 /// First without what would probably come to the same as something else; then, if nothing helped, with all of it. Only what the
 /// second pass has tried in vain is impossible within the bounds.
@@ -174,7 +176,7 @@ impl Failure {
 
     /// If accesses are the first layer, the switch points alone are of no use.
     fn traces_accesses_first(&self, given: &Circumstances) -> bool {
-        given.tuning.layers.first() == Some(&Layer::Accesses)
+        given.tuning.layers.first().is_some_and(|layer| layer.is_of_accesses())
     }
 
     pub fn task(&self, given: &Circumstances) -> Task {
@@ -189,11 +191,18 @@ impl Failure {
             _ => match self.node() {
                 None => Task::Nothing,
                 Some(node) if node.choices.is_none() => Task::AccessTrace,
-                Some(_) if self.is_untraced(&self.cursor, given) && self.cursor.choice >= UNTRACED_MAX => {
+                Some(_) if self.is_untraced(&self.cursor, given) && self.cursor.choice >= self.untraced_max() => {
                     Task::Footprints
                 }
                 Some(_) => Task::Try,
             },
+        }
+    }
+
+    fn untraced_max(&self) -> usize {
+        match self.points.len() > POINTS_MANY {
+            true => FIRST_SYNCHRONISATIONS,
+            false => UNTRACED_MAX,
         }
     }
 
@@ -254,7 +263,12 @@ impl Failure {
                     let plan = node.with(choice, window);
                     ask(&plan, Trace::Points(window.clone()), node.shared.min(choice.next))
                 };
-                tries.iter().map(ask_one).collect()
+                let mut asks: Vec<Ask> = tries.iter().map(ask_one).collect();
+                // If none of them helps, the accesses are looked at next.
+                if asks.len() < most && self.is_untraced(&self.cursor, given) {
+                    asks.push(ask(given.admitted, Trace::PointsAndAccesses(window.clone()), self.met));
+                }
+                asks
             }
         }
     }
@@ -267,6 +281,11 @@ impl Failure {
                 .points
                 .iter()
                 .find(|point| point.spot == *at)
+                .map(|point| point.next),
+            Move::Reverse { hold, .. } if hold.is_synchronisation() => self
+                .points
+                .iter()
+                .find(|point| point.spot == hold.block)
                 .map(|point| point.next),
             Move::Reverse { hold, .. } | Move::Delay { hold } => {
                 let found = self.accesses.iter().flatten().find(|access| access.id == *hold);

@@ -1,5 +1,8 @@
-//! Pairs of accesses whose order a replay can reverse (section 4.3 of the paper).
+//! Pairs of accesses whose order a replay can reverse (section 4.3 of the paper), and of synchronisations on the same thing.
 use crate::Access;
+use crate::AccessId;
+use crate::PointKind;
+use crate::SwitchPoint;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -7,33 +10,141 @@ use std::collections::BTreeSet;
 /// Indices of two accesses of the same address by different threads, at least one of them a write; the first comes first.
 pub(crate) type Race = (usize, usize);
 
-/// All races of a trace, those whose later access is nearest to the end first; at most `most`. Races with an access made
-/// after the replay had failed come last: who would have made it first is not known.
-pub(crate) fn races(accesses: &[Access], most: usize) -> Vec<Race> {
-    let mut of_address: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+/// Accesses that one is paired with before those of others have had their turn. In a whole run, all pairs of one variable would be the square of
+/// its accesses.
+const NEAREST: usize = 8;
+const SUSPECTS_MAX: usize = 4;
+
+/// All races of a trace, those whose later access is nearest to the end first, and before all others those in which one of the `suspects` takes part since its
+/// last event; at most `most`. Races with an access made after the replay had failed come last, unless a suspect has the other one: who would have
+/// made it first is not known.
+pub(crate) fn races(accesses: &[Access], suspects: &[ThreadIndex], most: usize) -> Vec<Race> {
+    // A lock is not what is stored in it.
+    let what = |access: &Access| (access.id.address, access.id.is_synchronisation());
+    let mut of_address: BTreeMap<(u64, bool), Vec<usize>> = BTreeMap::new();
     for (index, access) in accesses.iter().enumerate() {
-        of_address.entry(access.id.address).or_default().push(index);
+        of_address.entry(what(access)).or_default().push(index);
     }
+    let conflicts = |first: usize, later: usize| {
+        let (first, later) = (&accesses[first], &accesses[later]);
+        !first.is_beyond && first.id.block.thread != later.id.block.thread && (first.is_write || later.is_write)
+    };
     let before = |later: usize| {
-        let same = &of_address[&accesses[later].id.address];
+        let same = &of_address[&what(&accesses[later])];
         let earlier = &same[..same.partition_point(|index| *index < later)];
-        let conflicts = move |first: &&usize| {
-            let (first, later) = (&accesses[**first], &accesses[later]);
-            !first.is_beyond && first.id.block.thread != later.id.block.thread && (first.is_write || later.is_write)
-        };
-        earlier.iter().rev().filter(conflicts).map(move |first| (*first, later))
+        let earlier = earlier.iter().rev().copied();
+        earlier
+            .filter(move |first| conflicts(*first, later))
+            .map(move |first| (first, later))
+    };
+    let after = |first: usize| {
+        let same = &of_address[&what(&accesses[first])];
+        let later = same[same.partition_point(|index| *index <= first)..].iter().copied();
+        later
+            .filter(move |later| conflicts(first, *later))
+            .map(move |later| (first, later))
     };
     let end = accesses
         .iter()
         .position(|access| access.is_beyond)
         .unwrap_or(accesses.len());
-    let mut found: Vec<Race> = (0..end).rev().flat_map(before).take(most).collect();
-    let mut beyond: Vec<Race> = (end..accesses.len())
-        .flat_map(before)
+    let mut found: Vec<Race> = Vec::new();
+    for index in since_last_events(&accesses[..end], suspects) {
+        found.extend(before(index).take(NEAREST));
+        found.extend(after(index).take(NEAREST));
+    }
+    let mut is_known: BTreeSet<Race> = found.iter().copied().collect();
+    // Each pair of two suspects was found twice.
+    found.retain(|race| is_known.remove(race));
+    is_known.extend(&found);
+    let near = (0..end).rev().flat_map(|later| before(later).take(NEAREST));
+    let far = (0..end).rev().flat_map(|later| before(later).skip(NEAREST));
+    let rest = near.chain(far).filter(|race| !is_known.contains(race));
+    found.extend(rest.take(most.saturating_sub(found.len())));
+    found.truncate(most);
+    let beyond = (end..accesses.len()).flat_map(before);
+    let mut beyond: Vec<Race> = beyond
+        .filter(|race| !is_known.contains(race))
         .take(most - found.len())
         .collect();
     beyond.sort_by_key(|(first, later)| (usize::MAX - first, *later));
     found.extend(beyond);
+    found
+}
+
+/// What each of the `suspects` did since its last event, backward, one suspect after the other: what it did before was as logged.
+fn since_last_events(accesses: &[Access], suspects: &[ThreadIndex]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for suspect in suspects {
+        let is_own = |index: &usize| accesses[*index].id.block.thread == *suspect;
+        let mut own = (0..accesses.len()).rev().filter(is_own).peekable();
+        let calls = own.peek().map(|last| accesses[*last].id.block.calls);
+        found.extend(own.take_while(|index| Some(accesses[*index].id.block.calls) == calls));
+    }
+    found
+}
+
+/// The synchronisations of a trace as accesses of what is synchronised on. All of them change it.
+pub(crate) fn synchronisations(points: &[SwitchPoint]) -> Vec<Access> {
+    let is_one = |point: &SwitchPoint| point.kind == PointKind::Synchronisation && !point.is_after && point.object != 0;
+    let access = |(passed, point): (usize, &SwitchPoint)| Access {
+        id: AccessId {
+            block: point.spot,
+            address: point.object,
+            nth: AccessId::SYNCHRONISATION,
+        },
+        label: point.label,
+        is_write: true,
+        passed,
+        next: point.next,
+        is_beyond: false,
+    };
+    let all = points.iter().enumerate();
+    all.filter(|(_, point)| is_one(point)).map(access).collect()
+}
+
+/// Both in the order in which they were made.
+pub(crate) fn together(accesses: &[Access], synchronisations: Vec<Access>) -> Vec<Access> {
+    let mut all = accesses.to_vec();
+    all.extend(synchronisations);
+    // Stable. An access that comes after a switch point has counted it.
+    all.sort_by_key(|access| (access.is_beyond, access.passed, access.id.is_synchronisation()));
+    all
+}
+
+/// Threads that may have come to a wrong place: the one that has failed; if it is stuck, also those that stand before an event, which may never be due.
+pub(crate) fn suspects(points: &[SwitchPoint], failed: ThreadIndex, is_stuck: bool) -> Vec<ThreadIndex> {
+    let mut found = vec![failed];
+    let mut seen = BTreeSet::new();
+    for point in points.iter().rev().filter(|_| is_stuck) {
+        let is_last = seen.insert(point.spot.thread);
+        if is_last && point.kind == PointKind::Call && point.spot.thread != failed {
+            found.push(point.spot.thread);
+        }
+    }
+    found.truncate(SUSPECTS_MAX);
+    found
+}
+
+/// Pairs of synchronisations in which a suspect takes part since its last event, the nearest to the end first: those before which it has to come, and those
+/// for which it has to wait.
+pub(crate) fn orders(synchronisations: &[Access], suspects: &[ThreadIndex]) -> Vec<Race> {
+    let mut found: Vec<Race> = Vec::new();
+    let races_with = |one: usize, other: &usize| {
+        let (one, other) = (&synchronisations[one].id, &synchronisations[*other].id);
+        one.address == other.address && one.block.thread != other.block.thread
+    };
+    let own = since_last_events(synchronisations, suspects);
+    for later in &own {
+        let earlier = (0..*later).rev().filter(|first| races_with(*later, first));
+        found.extend(earlier.take(NEAREST).map(|first| (first, *later)));
+    }
+    for first in &own {
+        let later = (first + 1..synchronisations.len()).filter(|later| races_with(*first, later));
+        found.extend(later.take(NEAREST).map(|later| (*first, later)));
+    }
+    let mut is_new: BTreeSet<Race> = found.iter().copied().collect();
+    found.retain(|race| is_new.remove(race));
     found
 }
 

@@ -77,6 +77,9 @@ pub enum Go {
     Stop,
 }
 
+/// An executor may keep no more switch points than it has room for. It has for so many.
+const OPENING_POINTS_MAX: usize = 1 << 19;
+
 impl Search {
     pub fn new(log: EventLog, tuning: Tuning) -> Search {
         Search {
@@ -109,7 +112,10 @@ impl Search {
     /// What to try next, the most promising first, at most `most`; nothing if the search is over.
     pub fn asks(&self, most: usize) -> Vec<Ask> {
         match &self.phase {
-            Phase::Opening => vec![self.bare(self.admitted.clone())],
+            Phase::Opening => vec![Ask {
+                trace: self.opening_trace(),
+                ..self.bare(self.admitted.clone())
+            }],
             Phase::Failed(failure) => failure.asks(most, &self.circumstances()),
             Phase::Minimising(minimisation) => minimisation
                 .candidates(&self.admitted, most)
@@ -183,6 +189,16 @@ impl Search {
         }
     }
 
+    /// The first replay tells its switch points: which of them are in the window of a failure shows when it fails. Where accesses are looked at
+    /// first, that is another replay.
+    fn opening_trace(&self) -> Trace {
+        let is_of_accesses = self.tuning.layers.first().is_none_or(|layer| layer.is_of_accesses());
+        match is_of_accesses {
+            true => Trace::Nothing,
+            false => Trace::Points(Window::whole(&self.log)),
+        }
+    }
+
     fn bare(&self, plan: Plan) -> Ask {
         Ask {
             plan,
@@ -199,7 +215,12 @@ impl Search {
         match std::mem::replace(&mut self.phase, Phase::Opening) {
             Phase::Opening => {
                 self.statistics.opening += 1;
-                self.admit(Plan::default(), attempt, None);
+                let asked = match self.opening_trace() {
+                    // Of so many, the last may be missing.
+                    Trace::Points(window) if attempt.points.len() < OPENING_POINTS_MAX => Some(window),
+                    _ => None,
+                };
+                self.admit(Plan::default(), attempt, asked);
                 true
             }
             Phase::Failed(failure) => self.take_for(*failure, attempt),

@@ -4,6 +4,7 @@
 //! to a move does not depend on what comes after, so every set of moves is reached on exactly one path, and each step of
 //! the path can be chosen from the trace of the one before (the recursion of section 4.2, for moves of any kind).
 use crate::Access;
+use crate::AccessId;
 use crate::Advancing;
 use crate::Ending;
 use crate::EventLog;
@@ -15,9 +16,17 @@ use crate::Window;
 use crate::footprints::Footprints;
 use crate::hash::Hash;
 use crate::races::contended;
+use crate::races::orders;
 use crate::races::races;
+use crate::races::suspects;
+use crate::races::synchronisations;
+use crate::races::together;
 use run_model::ThreadIndex;
 use std::collections::BTreeMap;
+
+/// Choices of [`Layer::FirstSynchronisations`] and of [`Layer::FirstAccesses`].
+pub(crate) const FIRST_SYNCHRONISATIONS: usize = 40;
+const FIRST_ACCESSES: usize = 64;
 
 /// Points of one thread that are tried before those of others have had their turn.
 const AT_A_TIME: usize = 8;
@@ -29,8 +38,19 @@ pub enum Layer {
     Synchronisations,
     /// Reversals of racing accesses: fine-grained exploration.
     Accesses,
+    /// Of both layers, what is tried first in each. Not in the paper, whose windows are small: in one with a thousand synchronisations, what is near to the
+    /// failure comes first, of both kinds.
+    FirstSynchronisations,
+    FirstAccesses,
     /// Preemptions before logged events. Not in the paper: it is for threads that synchronise without our knowing.
     Calls,
+}
+
+impl Layer {
+    /// Whether one has to see accesses for it.
+    pub(crate) fn is_of_accesses(self) -> bool {
+        matches!(self, Layer::Accesses | Layer::FirstAccesses)
+    }
 }
 
 /// Where in the trace the moves end: later ones come from here on.
@@ -82,6 +102,7 @@ pub(crate) struct Tree {
 }
 
 /// What choices are made from.
+#[derive(Clone, Copy)]
 pub(crate) struct Choosing<'a> {
     pub log: &'a EventLog,
     pub window: &'a Window,
@@ -91,6 +112,13 @@ pub(crate) struct Choosing<'a> {
     pub footprints: Option<&'a Footprints>,
     pub races_max: usize,
     pub advancing: Advancing,
+    /// The thread that has failed, and whether it is stuck.
+    pub failed: ThreadIndex,
+    pub is_stuck: bool,
+    /// What is first in a layer has a layer of its own.
+    pub has_first: bool,
+    /// There are no preemptions: what threads synchronise on is accessed.
+    pub are_synchronisations_accesses: bool,
 }
 
 /// Choices, and how many were left out because they would come to the same as others.
@@ -162,8 +190,66 @@ impl Node {
         }
     }
 
+    /// Those choices of a layer at switch points that no other layer has.
+    pub fn at_points(&self, layer: Layer, is_root: bool, choosing: &Choosing) -> Choices {
+        let kind = match layer {
+            Layer::Calls => PointKind::Call,
+            _ => PointKind::Synchronisation,
+        };
+        // What is first does not depend on what was seen in the meantime.
+        let unreduced = Choosing {
+            footprints: None,
+            ..*choosing
+        };
+        let first = || {
+            let mut first = self.switches(kind, is_root, &unreduced).list;
+            first.truncate(FIRST_SYNCHRONISATIONS);
+            first
+        };
+        match layer {
+            Layer::FirstSynchronisations => Choices {
+                list: first(),
+                left_out: 0,
+            },
+            Layer::Synchronisations if choosing.has_first => {
+                let (mut choices, first) = (self.switches(kind, is_root, choosing), first());
+                choices.list.retain(|choice| !first.contains(choice));
+                choices
+            }
+            _ => self.switches(kind, is_root, choosing),
+        }
+    }
+
+    /// The same of a layer of accesses.
+    pub fn at_accesses(&self, layer: Layer, accesses: &[Access], is_root: bool, choosing: &Choosing) -> Choices {
+        let mut choices = self.reversals(accesses, is_root, choosing);
+        match layer {
+            Layer::FirstAccesses => choices.list.truncate(FIRST_ACCESSES),
+            _ if choosing.has_first => drop(choices.list.drain(..choices.list.len().min(FIRST_ACCESSES))),
+            _ => {}
+        }
+        choices
+    }
+
+    /// Moves at the points of a kind: preemptions; and in turns with them, of synchronisations, other orders of those in which the thread that has failed takes part.
+    fn switches(&self, kind: PointKind, is_root: bool, choosing: &Choosing) -> Choices {
+        let preemptions = self.preemptions(kind, is_root, choosing);
+        if choosing.advancing == Advancing::Off || kind != PointKind::Synchronisation {
+            return preemptions;
+        }
+        let all = synchronisations(&self.points);
+        let mut reversed = Vec::new();
+        for (first, later) in orders(&all, &self.suspects(choosing)) {
+            self.reverse(&all, first, Some(later), is_root, choosing, &mut reversed);
+        }
+        Choices {
+            list: alternately(reversed.into_iter(), preemptions.list.into_iter()).collect(),
+            ..preemptions
+        }
+    }
+
     /// Preemptions at the points of a kind, backward (algorithm 1), those of threads with earlier events first.
-    pub fn preemptions(&self, kind: PointKind, is_root: bool, choosing: &Choosing) -> Choices {
+    fn preemptions(&self, kind: PointKind, is_root: bool, choosing: &Choosing) -> Choices {
         let mut choices = Choices::default();
         for index in self.backward(kind) {
             let point = &self.points[index];
@@ -245,44 +331,80 @@ impl Node {
 
     /// Reversals of the races in a trace of this node's replay, backward; and in turns with them, delays of accesses that
     /// race or may come to: what other threads will do while the access waits is not in the trace.
-    pub fn reversals(&self, accesses: &[Access], is_root: bool, choosing: &Choosing) -> Choices {
+    fn reversals(&self, accesses: &[Access], is_root: bool, choosing: &Choosing) -> Choices {
         let mut choices = Choices::default();
-        let reversals = races(accesses, choosing.races_max).into_iter().map(|(first, later)| {
-            let (hold, until) = (accesses[first].id, accesses[later].id);
-            (first, Some(later), Move::Reverse { hold, until })
-        });
+        let all;
+        let accesses = match choosing.are_synchronisations_accesses {
+            true => {
+                all = together(accesses, synchronisations(&self.points));
+                &all
+            }
+            false => accesses,
+        };
+        let races = races(accesses, &self.suspects(choosing), choosing.races_max);
+        let reversals = races.into_iter().map(|(first, later)| (first, Some(later)));
         let delays_max = match choosing.advancing {
             Advancing::On => choosing.races_max,
             Advancing::Off => 0,
         };
-        let delays = contended(accesses, delays_max).into_iter().map(|first| {
-            let hold = accesses[first].id;
-            (first, None, Move::Delay { hold })
-        });
-        for (first, later, made) in alternately(reversals, delays) {
-            let hold = &accesses[first];
-            let was_looked_at = |inner: &Window| {
-                let is_inside = |index: usize| inner.contains(accesses[index].id.block);
-                is_inside(first) && later.is_none_or(is_inside)
-            };
-            let is_old = is_root && choosing.inner.is_some_and(was_looked_at);
-            let is_early = hold.passed < self.floor.points || first < self.floor.accesses;
-            if is_old || is_early || self.plan.moves.contains(&made) {
-                continue;
+        let delays = contended(accesses, delays_max).into_iter().map(|first| (first, None));
+        for (first, later) in alternately(reversals, delays) {
+            if first >= self.floor.accesses {
+                self.reverse(accesses, first, later, is_root, choosing, &mut choices.list);
             }
-            let choice = Choice {
-                made,
-                floor: Floor {
-                    points: hold.passed,
-                    accesses: first,
-                },
-                passed: hold.passed,
-                next: hold.next,
-                tail: Tail::Keep,
-            };
-            self.add(choice, is_root, choosing.window, &mut choices.list);
         }
         choices
+    }
+
+    fn suspects(&self, choosing: &Choosing) -> Vec<ThreadIndex> {
+        suspects(&self.points, choosing.failed, choosing.is_stuck)
+    }
+
+    /// Adds the choice to hold an access until another one is made, or as long as possible, unless it was looked at already.
+    fn reverse(
+        &self,
+        accesses: &[Access],
+        first: usize,
+        later: Option<usize>,
+        is_root: bool,
+        choosing: &Choosing,
+        list: &mut Vec<Choice>,
+    ) {
+        let hold = &accesses[first];
+        let made = match later {
+            Some(later) => Move::Reverse {
+                hold: hold.id,
+                until: accesses[later].id,
+            },
+            None => Move::Delay { hold: hold.id },
+        };
+        let was_looked_at = |inner: &Window| {
+            let is_inside = |index: usize| inner.contains(accesses[index].id.block);
+            is_inside(first) && later.is_none_or(is_inside)
+        };
+        let is_old = is_root && choosing.inner.is_some_and(was_looked_at);
+        if is_old || hold.passed < self.floor.points || self.plan.moves.contains(&made) {
+            return;
+        }
+        let floor = match hold.id.is_synchronisation() && !choosing.are_synchronisations_accesses {
+            // It is made at a switch point, as preemptions are.
+            true => Floor {
+                points: hold.passed + 1,
+                accesses: 0,
+            },
+            false => Floor {
+                points: hold.passed,
+                accesses: first,
+            },
+        };
+        let choice = Choice {
+            made,
+            floor,
+            passed: hold.passed,
+            next: hold.next,
+            tail: Tail::Keep,
+        };
+        self.add(choice, is_root, choosing.window, list);
     }
 
     /// Adds a choice; if admitted moves come later than it, also the choice without them.
@@ -338,12 +460,14 @@ pub(crate) fn signature(window: usize, points: &[SwitchPoint], plan: &Plan, endi
         hash.add(point.label.0);
         hash.add(u64::from(point.to.0));
     }
+    // Synchronisations are in the trace.
+    let is_access = |id: &&AccessId| !id.is_synchronisation();
     let ids = plan.moves.iter().flat_map(|made| match made {
         Move::Reverse { hold, until } => [Some(hold), Some(until)],
         Move::Delay { hold } => [Some(hold), None],
         Move::Preempt { .. } | Move::Advance { .. } => [None, None],
     });
-    for id in ids.flatten() {
+    for id in ids.flatten().filter(is_access) {
         hash.add(u64::from(id.block.thread.0));
         hash.add(id.block.calls);
         hash.add(id.block.nth);

@@ -40,7 +40,7 @@ pub enum Reduction {
     Off,
 }
 
-/// Moves that let threads go on as far as they can: [`crate::Move::Advance`] and [`crate::Move::Delay`]. The paper has none.
+/// Moves that let threads go on as far as they can, [`crate::Move::Advance`] and [`crate::Move::Delay`], and reversals of synchronisations. The paper has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advancing {
     On,
@@ -54,11 +54,17 @@ pub enum Minimising {
 }
 
 impl Default for Tuning {
-    /// The paper's two layers with caching. One move first: it was enough for all that the authors saw, and two cost the
+    /// The paper's two layers, the most promising of both first, with caching. One move first: it was enough for all that the authors saw, and two cost the
     /// square of it.
     fn default() -> Tuning {
         Tuning {
-            layers: vec![Layer::Synchronisations, Layer::Accesses, Layer::Calls],
+            layers: vec![
+                Layer::FirstSynchronisations,
+                Layer::FirstAccesses,
+                Layer::Synchronisations,
+                Layer::Accesses,
+                Layer::Calls,
+            ],
             bound_first: 1,
             bound_max: 3,
             windows_first: 2,
@@ -74,6 +80,15 @@ impl Default for Tuning {
 }
 
 impl Tuning {
+    /// The paper's moves in the paper's order, and a third layer.
+    pub fn of_the_paper() -> Tuning {
+        Tuning {
+            layers: vec![Layer::Synchronisations, Layer::Accesses, Layer::Calls],
+            advancing: Advancing::Off,
+            ..Tuning::default()
+        }
+    }
+
     /// The search that the paper compares itself with, after PRES: all shared accesses of the run so far are traced, and
     /// racing pairs reversed, the last first.
     pub fn pres_like() -> Tuning {

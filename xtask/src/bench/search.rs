@@ -1,5 +1,5 @@
-//! What the search for moves costs (docs/search.md), in the columns of the paper's tables 3 and 4: the guests of `tests/guests/searched`,
-//! one recording of each, searched in several ways by turns.
+//! What the search for moves costs (docs/search.md), in the columns of the paper's tables 3 and 4: the guests of `tests/guests/searched`, `copied` and
+//! `large`, one recording of each, searched in several ways by turns.
 //!
 //! A recording is taken if it ends as the guest says and the order of its inputs alone does not bring it back. Guests that hang are left out: where
 //! they do, they mostly stand without a search.
@@ -17,39 +17,54 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::process::Stdio;
 
-/// Searches that have found nothing by then are stopped.
-const LIMIT_S: u64 = 20;
+/// Searches that have found nothing by then are stopped, unless `--limit` says otherwise.
+const LIMIT_S: u64 = 60;
+/// A recording is taken if the full search finds something in this time; there is another one.
+const FIRST_LIMIT_S: u64 = 20;
 /// Recordings of a guest before it is given up that one needs a search.
 const RECORDINGS_MAX: usize = 150;
+/// Searches of recordings that found nothing, before the guest is given up.
+const UNFOUND_MAX: usize = 5;
+
+const DIRECTORIES: [&str; 3] = ["tests/guests/searched", "tests/guests/copied", "tests/guests/large"];
 
 /// A way to search.
 struct Way {
     name: &'static str,
-    /// For `refrain solve --tuning`.
-    tuning: &'static str,
+    /// For `refrain solve`.
+    options: &'static [&'static str],
 }
 
 /// To add one, add it here and to `SearchTuning` of the command line. The first is what the others are compared with.
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 7] = [
     Way {
         name: "full",
-        tuning: "full",
+        options: &[],
+    },
+    Way {
+        name: "without checkpoints",
+        options: &["--no-checkpoints"],
     },
     Way {
         name: "without cache",
-        tuning: "no-cache",
+        options: &["--tuning", "no-cache"],
     },
     Way {
         name: "without windows",
-        tuning: "no-windows",
+        options: &["--tuning", "no-windows"],
     },
     Way {
         name: "moves of the paper only",
-        tuning: "no-advances",
+        options: &["--tuning", "no-advances"],
     },
+    // PRES has no checkpoints, nor has the paper.
     Way {
         name: "PRES-like",
-        tuning: "pres-like",
+        options: &["--tuning", "pres-like", "--no-checkpoints"],
+    },
+    Way {
+        name: "PRES-like with checkpoints",
+        options: &["--tuning", "pres-like"],
     },
 ];
 
@@ -64,6 +79,8 @@ struct Guest {
 struct Found {
     answer: Value,
     is_found: bool,
+    /// Nothing was left to try.
+    has_given_up: bool,
     seconds: f64,
 }
 
@@ -76,30 +93,45 @@ impl Found {
 /// The searches of one guest's recording, by way.
 struct Row {
     guest: String,
+    /// Recordings before this one for which the full search found nothing.
+    unfound: usize,
     ways: Vec<Vec<Found>>,
 }
 
 pub fn search(arguments: &[&str]) -> Result<(), Failure> {
-    let options = Options::parse("search", "--guests", 3, arguments)?;
+    let (limit_s, rest) = match arguments.iter().position(|argument| *argument == "--limit") {
+        Some(at) => {
+            let limit_s = arguments.get(at + 1).and_then(|value| value.parse().ok());
+            let limit_s = limit_s.ok_or_else(|| Failure::new("--limit needs a number of seconds"))?;
+            (limit_s, [&arguments[..at], &arguments[at + 2..]].concat())
+        }
+        None => (LIMIT_S, arguments.to_vec()),
+    };
+    let options = Options::parse("search", "--guests", 3, &rest)?;
     crate::setup::setup()?;
     crate::build()?;
-    let text = measure(&options.names, options.repetitions)?;
+    let text = measure(&options.names, options.repetitions, limit_s)?;
     println!("{text}");
     if options.write && options.names.is_empty() {
-        let command = format!("cargo xtask bench search --repetitions {}", options.repetitions);
+        let command = format!(
+            "cargo xtask bench search --repetitions {} --limit {limit_s}",
+            options.repetitions
+        );
         table::write(&root().join("docs/benchmarks.md"), "search", &command, &text)?;
     }
     Ok(())
 }
 
 /// The table; of all guests if no names are given. The tool has been built.
-pub fn measure(names: &[String], repetitions: usize) -> Result<String, Failure> {
+pub fn measure(names: &[String], repetitions: usize, limit_s: u64) -> Result<String, Failure> {
     let folder = target().join("bench-search");
     fs::create_dir_all(&folder)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut left_out) = (Vec::new(), Vec::new());
     for guest in guests(names, &folder)? {
-        let Some(run) = record(&guest, &folder)? else {
-            eprintln!("xtask: {}: no recording needed a search", guest.name);
+        let (run, unfound) = record(&guest, &folder)?;
+        let Some(run) = run else {
+            eprintln!("xtask: {}: no recording was searched for with success", guest.name);
+            left_out.push(format!("{} ({unfound})", guest.name));
             continue;
         };
         let mut ways: Vec<Vec<Found>> = WAYS.iter().map(|_| Vec::new()).collect();
@@ -109,23 +141,33 @@ pub fn measure(names: &[String], repetitions: usize) -> Result<String, Failure> 
                 if found.iter().all(|one| one.is_found) {
                     let name = &guest.name;
                     eprintln!("xtask: {name}, {} ({} of {repetitions})", way.name, repetition + 1);
-                    found.push(solve(&run, way)?);
+                    found.push(solve(&run, way, limit_s)?);
                 }
             }
         }
         fs::remove_dir_all(&run)?;
         rows.push(Row {
             guest: guest.name,
+            unfound,
             ways,
         });
     }
-    Ok(lines(&rows))
+    let mut text = lines(&rows, limit_s);
+    if !left_out.is_empty() {
+        text += &format!(
+            "\n\nLeft out, since the full search found nothing in {FIRST_LIMIT_S} s or the order of inputs was enough (in brackets, recordings for which it found nothing): {}.",
+            left_out.join(", ")
+        );
+    }
+    Ok(text)
 }
 
 fn guests(names: &[String], folder: &Path) -> Result<Vec<Guest>, Failure> {
     let mut sources = Vec::new();
-    for entry in fs::read_dir(root().join("tests/guests/searched"))? {
-        sources.push(entry?.path());
+    for directory in DIRECTORIES {
+        for entry in fs::read_dir(root().join(directory))? {
+            sources.push(entry?.path());
+        }
     }
     sources.sort();
     let mut guests = Vec::new();
@@ -159,9 +201,10 @@ fn guests(names: &[String], folder: &Path) -> Result<Vec<Guest>, Failure> {
     Ok(guests)
 }
 
-/// A recording that needs a search, if there is one.
-fn record(guest: &Guest, folder: &Path) -> Result<Option<PathBuf>, Failure> {
+/// A recording that needs a search, if there is one for which the full search finds something; and for how many it found nothing.
+fn record(guest: &Guest, folder: &Path) -> Result<(Option<PathBuf>, usize), Failure> {
     let run = folder.join(format!("{}.run", guest.name));
+    let mut unfound = 0;
     for _ in 0..RECORDINGS_MAX {
         if run.exists() {
             fs::remove_dir_all(&run)?;
@@ -175,58 +218,54 @@ fn record(guest: &Guest, folder: &Path) -> Result<Option<PathBuf>, Failure> {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()?;
-        if status.code() == Some(guest.status) {
-            let first = solve(&run, &WAYS[0])?;
-            if first.is_found && first.count("failures") > 0 {
-                return Ok(Some(run));
-            }
+        if status.code() != Some(guest.status) {
+            continue;
+        }
+        let first = solve(&run, &WAYS[0], FIRST_LIMIT_S)?;
+        if first.is_found && first.count("failures") > 0 {
+            return Ok((Some(run), unfound));
+        }
+        unfound += usize::from(!first.is_found);
+        if unfound == UNFOUND_MAX {
+            break;
         }
     }
-    Ok(None)
+    Ok((None, unfound))
 }
 
-fn solve(run: &Path, way: &Way) -> Result<Found, Failure> {
+fn solve(run: &Path, way: &Way, limit_s: u64) -> Result<Found, Failure> {
     let output = Command::new(refrain())
-        .args(["solve", "--json", "--again", "--tuning", way.tuning, "--max-time"])
-        .arg(LIMIT_S.to_string())
+        .args(["solve", "--json", "--again"])
+        .args(way.options)
+        .args(["--max-time", &limit_s.to_string()])
         .arg(run)
         .stderr(Stdio::null())
         .output()?;
     let answer: Value = serde_json::from_slice(&output.stdout)
         .map_err(|e| Failure::new(format!("refrain solve wrote malformed JSON: {e}")))?;
+    let (is_found, seconds) = (
+        answer["found"] == true,
+        answer["elapsed_ms"].as_f64().unwrap_or(f64::NAN) / 1e3,
+    );
     Ok(Found {
-        is_found: answer["found"] == true,
-        seconds: answer["elapsed_ms"].as_f64().unwrap_or(f64::NAN) / 1e3,
+        is_found,
+        has_given_up: !is_found && seconds < limit_s as f64,
+        seconds,
         answer,
     })
 }
 
-fn lines(rows: &[Row]) -> String {
+fn lines(rows: &[Row], limit_s: u64) -> String {
     let mut lines = vec![
         "| guest | way | failures | cache hits | coarse | memory traces | fine | all attempts | seconds |".to_owned(),
         "|---|---|---|---|---|---|---|---|---|".to_owned(),
     ];
-    let mut sums: Vec<f64> = WAYS.iter().map(|_| 0.0).collect();
-    let mut unfound: Vec<usize> = WAYS.iter().map(|_| 0).collect();
-    let mut ratios: Vec<Vec<f64>> = WAYS.iter().map(|_| Vec::new()).collect();
     for row in rows {
-        let seconds: Vec<f64> = row
-            .ways
-            .iter()
-            .map(|found| table::median(found.iter().map(|one| one.seconds)))
-            .collect();
         for (index, (way, found)) in WAYS.iter().zip(&row.ways).enumerate() {
             let Some(one) = found.last() else { continue };
-            let time = match one.is_found {
-                true => format!("{:.2}", seconds[index]),
-                false => outcome(one),
-            };
-            sums[index] += seconds[index];
-            unfound[index] += usize::from(!one.is_found);
-            ratios[index].push(seconds[index] / seconds[0]);
             let guest = if index == 0 { row.guest.as_str() } else { "" };
             lines.push(format!(
-                "| {guest} | {} | {} | {} | {} | {} | {} | {} | {time} |",
+                "| {guest} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 way.name,
                 one.count("failures"),
                 one.count("cache_hits"),
@@ -234,31 +273,29 @@ fn lines(rows: &[Row]) -> String {
                 one.count("access_traces"),
                 one.count("fine"),
                 one.answer["attempts"],
+                time(found, limit_s),
             ));
         }
     }
     lines.push(String::new());
     lines.push(format!(
-        "A search was stopped after {LIMIT_S} s. Of {} guests, all together and against the full search:",
+        "A search was stopped after {limit_s} s. Against the full search, whose seconds on the same guests are beside: the sums of the seconds and the \
+         geometric mean of the ratios, over those of the {} guests for which the way found something, or had not when it was stopped (then it \
+         would have taken longer than it counts for). Where it gave up, since nothing was left to try, there is no time to compare.",
         rows.len()
     ));
     lines.push(String::new());
-    lines.push("| way | found | seconds, at least | ratio of the seconds: sums | geometric mean |".to_owned());
-    lines.push("|---|---|---|---|---|".to_owned());
-    for (index, way) in WAYS.iter().enumerate() {
-        lines.push(format!(
-            "| {} | {} of {} | {:.1} | {:.1}× | {:.1}× |",
-            way.name,
-            rows.len() - unfound[index],
-            rows.len(),
-            sums[index],
-            sums[index] / sums[0],
-            table::geometric_mean(ratios[index].clone())
-        ));
-    }
+    lines.push(
+        "| way | found | stopped | gave up | seconds | full search | ratio of the sums | geometric mean | tenfold |"
+            .to_owned(),
+    );
+    lines.push("|---|---|---|---|---|---|---|---|---|".to_owned());
+    lines.extend((0..WAYS.len()).map(|way| together(rows, way)));
     lines.push(String::new());
-    lines.push("| guest | events in the log | window: preemptions | window: races |".to_owned());
-    lines.push("|---|---|---|---|".to_owned());
+    lines.push(
+        "| guest | events in the log | window: preemptions | window: races | recordings not found before |".to_owned(),
+    );
+    lines.push("|---|---|---|---|---|".to_owned());
     for row in rows {
         let Some(one) = row.ways[0].last() else { continue };
         let average = |sum: &str, count: &str| match one.count(count) {
@@ -266,20 +303,53 @@ fn lines(rows: &[Row]) -> String {
             count => format!("{:.1}", one.count(sum) as f64 / count as f64),
         };
         lines.push(format!(
-            "| {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} |",
             row.guest,
             one.answer["events"],
             average("window_preemptions", "windows"),
             average("window_races", "windows_traced"),
+            row.unfound,
         ));
     }
     lines.join("\n")
 }
 
-/// Why there is no time.
-fn outcome(one: &Found) -> String {
-    match one.seconds >= LIMIT_S as f64 {
-        true => format!("not found in {LIMIT_S}"),
-        false => format!("nothing is left to try after {:.1}", one.seconds),
+fn seconds(found: &[Found]) -> f64 {
+    table::median(found.iter().map(|one| one.seconds))
+}
+
+/// How long it took, or why it has no time.
+fn time(found: &[Found], limit_s: u64) -> String {
+    match found.last() {
+        Some(one) if one.has_given_up => format!("nothing is left to try after {:.1}", one.seconds),
+        Some(one) if !one.is_found => format!("not found in {limit_s}"),
+        _ => format!("{:.2}", seconds(found)),
     }
+}
+
+/// A line for one way and all guests.
+fn together(rows: &[Row], way: usize) -> String {
+    let (mut own, mut full, mut ratios) = (0.0, 0.0, Vec::new());
+    let (mut is_found, mut given_up) = (0, 0);
+    for row in rows {
+        let Some(one) = row.ways[way].last() else { continue };
+        is_found += usize::from(one.is_found);
+        given_up += usize::from(one.has_given_up);
+        if !one.has_given_up {
+            let (this, that) = (seconds(&row.ways[way]), seconds(&row.ways[0]));
+            own += this;
+            full += that;
+            ratios.push(this / that);
+        }
+    }
+    let tenfold = ratios.iter().filter(|ratio| **ratio >= 10.0).count();
+    format!(
+        "| {} | {is_found} of {} | {} | {given_up} | {own:.1} | {full:.1} | {:.1}× | {:.1}× | {tenfold} of {} |",
+        WAYS[way].name,
+        rows.len(),
+        rows.len() - is_found - given_up,
+        own / full,
+        table::geometric_mean(ratios.clone()),
+        ratios.len(),
+    )
 }

@@ -13,6 +13,7 @@ use crate::local::Local;
 use crate::sys;
 use crate::turns;
 use crate::turns::follow;
+use crate::turns::holds;
 use crate::turns::labels;
 use crate::turns::order;
 use crate::turns::seats;
@@ -22,7 +23,6 @@ use core::ffi::c_int;
 use core::ffi::c_long;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
-use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::AtomicUsize;
@@ -31,10 +31,8 @@ use core::sync::atomic::Ordering::Release;
 use runtime_abi::RUNTIME_REGION;
 use runtime_abi::turns_file::ACCESSES_FILE_NAME;
 use runtime_abi::turns_file::AccessEntry;
-use runtime_abi::turns_file::MoveEntry;
 use runtime_abi::turns_file::Place;
 use runtime_abi::turns_file::flag;
-use runtime_abi::turns_file::kind;
 use runtime_abi::turns_file::what;
 
 const ACCESSES: u64 = RUNTIME_REGION + 0x0c00_0000_0000;
@@ -47,8 +45,9 @@ const REGION_MAX: u64 = 1 << 32;
 const REGIONS_MAX: usize = 256;
 /// Pages that one instruction can touch.
 const PAGES_MAX: usize = 8;
-const MOVES_MAX: usize = 256;
-const COUNTS: usize = 1 << 14;
+const COUNTS: usize = 1 << 18;
+/// Places in which a count may be.
+const PROBES: usize = 64;
 /// The trap flag of the processor.
 const TRAP: i64 = 1 << 8;
 
@@ -81,14 +80,6 @@ static OPEN_COUNT: AtomicUsize = AtomicUsize::new(0);
 static MASK: AtomicU64 = AtomicU64::new(0);
 static NOW: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
-/// States of reversals, by the number of the move.
-mod hold {
-    pub const PENDING: u8 = 0;
-    pub const ACTIVE: u8 = 1;
-    pub const OVER: u8 = 2;
-}
-static HOLDS: [AtomicU8; MOVES_MAX] = [const { AtomicU8::new(hold::PENDING) }; MOVES_MAX];
-
 /// How often each thread has accessed each cell in its block.
 struct Count {
     cell: AtomicU64,
@@ -113,9 +104,7 @@ pub fn open() {
     IS_SHUT.store(false, Relaxed);
     WRITTEN.store(0, Relaxed);
     OPEN_COUNT.store(0, Relaxed);
-    for hold in &HOLDS {
-        hold.store(hold::PENDING, Relaxed);
-    }
+    holds::open();
     open_file();
 }
 
@@ -137,11 +126,6 @@ pub fn open_file() {
     sys::close(file);
 }
 
-fn reversals() -> impl Iterator<Item = (usize, &'static MoveEntry)> {
-    let moves = order::moves().iter().enumerate().take(MOVES_MAX);
-    moves.filter(|(_, made)| made.kind == kind::REVERSE)
-}
-
 /// The thread has had another input, or begins: is this where its accesses are of interest?
 pub fn look(thread: u32) {
     // Before the program begins there is nothing of interest, and much that is not in place.
@@ -150,8 +134,8 @@ pub fn look(thread: u32) {
     }
     let calls = seat(thread).place(thread).calls;
     let is_traced = order::header().accesses_max > 0 && calls >= order::window_of(thread);
-    let concerns = |place: &Place| place.thread == thread && calls >= place.calls;
-    let is_reversed = || reversals().any(|(_, made)| concerns(&made.at) || concerns(&made.until));
+    let concerns = |place: &Place| !holds::is_synchronisation(place) && place.thread == thread && calls >= place.calls;
+    let is_reversed = || holds::reversals().any(|(_, made)| concerns(&made.at) || concerns(&made.until));
     if is_traced || is_reversed() {
         begin(thread, is_traced);
     }
@@ -220,8 +204,9 @@ fn add(start: u64, end: u64, is_traced: bool) {
     if is_traced {
         return push(start, end);
     }
-    for (_, made) in reversals() {
-        for place in [&made.at, &made.until] {
+    for (_, made) in holds::reversals() {
+        let is_access = |place: &&Place| !holds::is_synchronisation(place);
+        for place in [&made.at, &made.until].into_iter().filter(is_access) {
             let page = place.address / PAGE * PAGE;
             if (start..end).contains(&page) && region_of(page).is_none() {
                 push(page, page + PAGE);
@@ -342,13 +327,13 @@ fn set_all(protection: c_int) {
     }
 }
 
-fn shut() {
+pub fn shut() {
     if !IS_SHUT.swap(true, Relaxed) {
         set_all(libc::PROT_NONE);
     }
 }
 
-fn lift() {
+pub fn lift() {
     if IS_SHUT.swap(false, Relaxed) {
         set_all(libc::PROT_READ | libc::PROT_WRITE);
     }
@@ -444,7 +429,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             Place::default()
         } else {
             let place = identify(me, address / CELL * CELL);
-            hold_back(me, &place);
+            holds::hold_back(me, &place);
             write(&place, at, is_write);
             place
         };
@@ -492,7 +477,7 @@ extern "C" fn on_trap(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_vo
         address: word(3),
         access: word(4),
     };
-    if let Some(held) = let_go(&place) {
+    if let Some(held) = holds::let_go(&place) {
         turns::go_to(local.index, held);
     }
 }
@@ -501,24 +486,32 @@ extern "C" fn on_trap(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_vo
 fn identify(me: u32, cell: u64) -> Place {
     let mut place = seat(me).place(me);
     place.address = cell;
-    let block = place.calls.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ place.nth;
+    let block = mixed(&place);
     let start = ((cell / CELL) ^ u64::from(me) << 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    for step in 0..COUNTS {
-        let count = &TIMES[(start as usize + step) % COUNTS];
-        let is_free = count.cell.load(Relaxed) == 0;
-        if is_free || count.cell.load(Relaxed) == cell && count.thread.load(Relaxed) == me {
-            if is_free || count.block.load(Relaxed) != block {
-                count.cell.store(cell, Relaxed);
-                count.thread.store(me, Relaxed);
-                count.block.store(block, Relaxed);
-                count.count.store(0, Relaxed);
-            }
-            place.access = count.count.load(Relaxed);
-            count.count.store(place.access + 1, Relaxed);
-            break;
+    let places = || (0..PROBES).map(|step| &TIMES[(start as usize + step) % COUNTS]);
+    let is_own = |count: &&Count| count.cell.load(Relaxed) == cell && count.thread.load(Relaxed) == me;
+    // What a thread counted in an earlier block is of no use any more.
+    let is_over = |count: &&Count| {
+        let thread = count.thread.load(Relaxed);
+        count.cell.load(Relaxed) == 0 || mixed(&seat(thread).place(thread)) != count.block.load(Relaxed)
+    };
+    // If there is no room, some accesses of a block look like its first ones.
+    if let Some(count) = places().find(is_own).or_else(|| places().find(is_over)) {
+        if !is_own(&count) || count.block.load(Relaxed) != block {
+            count.cell.store(cell, Relaxed);
+            count.thread.store(me, Relaxed);
+            count.block.store(block, Relaxed);
+            count.count.store(0, Relaxed);
         }
+        place.access = count.count.load(Relaxed);
+        count.count.store(place.access + 1, Relaxed);
     }
     place
+}
+
+/// A block of some thread, as a number.
+fn mixed(block: &Place) -> u64 {
+    block.calls.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ block.nth
 }
 
 fn write(place: &Place, label: u64, is_write: bool) {
@@ -557,7 +550,7 @@ fn append(place: &Place, label: u64, flags: u32) {
 
 /// Is there nothing more to write down, and nobody to hold back?
 fn is_full() -> bool {
-    WRITTEN.load(Relaxed) >= order::header().accesses_max && reversals().next().is_none()
+    WRITTEN.load(Relaxed) >= order::header().accesses_max && holds::reversals().next().is_none()
 }
 
 /// Are they so slow that time says nothing?
@@ -586,75 +579,14 @@ pub fn note_synchronisation(place: &Place, what: u32, object: u64) {
     }
 }
 
-/// The replay is over: nobody is held back any more.
-pub fn let_all_go() {
-    while lapse() {}
-}
-
-/// Waits as long as a move says that this access is to come later.
-fn hold_back(me: u32, place: &Place) {
-    if follow::is_on() {
-        return;
-    }
-    let is_due =
-        |(number, made): &(usize, &MoveEntry)| made.at == *place && HOLDS[*number].load(Relaxed) == hold::PENDING;
-    let Some((number, made)) = reversals().find(is_due) else {
-        return;
-    };
-    HOLDS[number].store(hold::ACTIVE, Relaxed);
-    seat(me).set(State::Held);
-    // Who is to go on is found with memory open: it may depend on words of the program.
-    lift();
-    let next = Some(made.to).filter(|to| turns::can_go_on(*to)).or_else(turns::choose);
-    match next {
-        Some(next) if next != me => turns::go_to(me, next),
-        _ => {
-            HOLDS[number].store(hold::OVER, Relaxed);
-            seat(me).set(State::Ready);
-        }
-    }
-    shut();
-}
-
-/// The access is made: who was held until then goes on.
-fn let_go(place: &Place) -> Option<u32> {
-    if follow::is_on() {
-        return None;
-    }
-    let mut held = None;
-    for (number, made) in reversals().filter(|(_, made)| made.until == *place) {
-        if HOLDS[number].swap(hold::OVER, Relaxed) == hold::ACTIVE {
-            seat(made.at.thread).set(State::Ready);
-            held = held.or(Some(made.at.thread));
-        }
-    }
-    held
-}
-
-/// A copy of a process has other moves: those that it has in common with `old` are where they were.
-pub fn number_moves_again(old: &[MoveEntry], new: &[MoveEntry]) {
-    let mut states = [hold::PENDING; MOVES_MAX];
-    let is_same = |one: &MoveEntry, other: &MoveEntry| {
-        (one.kind, one.to) == (other.kind, other.to) && one.at == other.at && one.until == other.until
-    };
-    for (state, made) in states.iter_mut().zip(new) {
-        let number = old.iter().position(|other| is_same(made, other));
-        if let Some(hold) = number.and_then(|number| HOLDS.get(number)) {
-            *state = hold.load(Relaxed);
-        }
-    }
-    for (hold, state) in HOLDS.iter().zip(states) {
-        hold.store(state, Relaxed);
-    }
-}
-
 /// A copy of a process goes on, in the thread `me`: its moves may concern other memory, and have begun to.
 pub fn go_on(me: u32) {
     let concerns = |thread: u32, place: &Place| {
-        place.thread == thread && seat(thread).state() != State::Gone && seat(thread).place(thread).calls >= place.calls
+        let is_there = place.thread == thread && seat(thread).state() != State::Gone;
+        is_there && !holds::is_synchronisation(place) && seat(thread).place(thread).calls >= place.calls
     };
     let has_begun = |place: &Place| concerns(place.thread.min(seats::count() - 1), place);
-    let is_reversed = || reversals().any(|(_, made)| has_begun(&made.at) || has_begun(&made.until));
+    let is_reversed = || holds::reversals().any(|(_, made)| has_begun(&made.at) || has_begun(&made.until));
     if IS_ON.load(Relaxed) {
         lift();
         REGION_COUNT.store(0, Relaxed);
@@ -665,15 +597,4 @@ pub fn go_on(me: u32) {
     } else if is_reversed() {
         begin(me, false);
     }
-}
-
-/// Nobody can go on: better a hold that comes to nothing than a replay that does.
-pub fn lapse() -> bool {
-    let is_active = |(number, _): &(usize, &MoveEntry)| HOLDS[*number].load(Relaxed) == hold::ACTIVE;
-    let Some((number, made)) = reversals().find(is_active) else {
-        return false;
-    };
-    HOLDS[number].store(hold::OVER, Relaxed);
-    seat(made.at.thread).set(State::Ready);
-    true
 }

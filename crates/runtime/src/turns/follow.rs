@@ -5,6 +5,7 @@
 //! has to wait, ends, or uses up its budget; then the turn comes back. No such input is answered: the replay is over, and nothing of this counts.
 use crate::turns;
 use crate::turns::accesses;
+use crate::turns::holds;
 use crate::turns::seats;
 use crate::turns::seats::State;
 use crate::turns::seats::seat;
@@ -40,7 +41,7 @@ pub fn others(me: u32) {
     IS_ON.store(true, Relaxed);
     // It waits, and can never go on.
     seat(me).set(State::Ending);
-    accesses::let_all_go();
+    holds::let_all_go();
     while let Some(next) = (0..seats::count()).find(|thread| can_show(*thread)) {
         accesses::note_followed(next);
         turns::go_to(me, next);

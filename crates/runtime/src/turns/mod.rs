@@ -27,6 +27,7 @@ mod checkpoint;
 pub mod family;
 mod follow;
 mod futex;
+mod holds;
 mod labels;
 mod order;
 mod points;
@@ -60,6 +61,7 @@ use core::sync::atomic::Ordering::Release;
 use runtime_abi::ControlHeader;
 use runtime_abi::divergence;
 use runtime_abi::thread_state;
+use runtime_abi::turns_file::Place;
 use runtime_abi::turns_file::what;
 use seats::Seat;
 use seats::State;
@@ -177,11 +179,8 @@ fn switch(me: u32, object: u64, what: u32, label: u64) {
         IS_DECIDING.store(false, Relaxed);
         return;
     }
-    let planned = points::preemption_at(&place, can_go_on);
-    let planned = planned.map(|(thread, owed)| {
-        seat(thread).owe(owed);
-        thread
-    });
+    let held = holds::hold_at(me, &place, what);
+    let planned = held.or_else(|| preempt(&place));
     let due = order::next_thread().map(born);
     let due = due.and_then(whom_it_waits_for).filter(|thread| !seat(*thread).spins());
     let next = planned.or(end_is_due()).or(stays.then_some(me)).or(due).unwrap_or(me);
@@ -192,7 +191,15 @@ fn switch(me: u32, object: u64, what: u32, label: u64) {
             seat(me).owe(owed::NOTHING);
         }
     }
+    holds::let_go_at(&place, what);
     IS_DECIDING.store(false, Relaxed);
+}
+
+/// Who goes on at this switch point because a move says so.
+fn preempt(place: &Place) -> Option<u32> {
+    let (thread, owed) = points::preemption_at(place, can_go_on)?;
+    seat(thread).owe(owed);
+    Some(thread)
 }
 
 /// Before an input that has a place in the order: returns when it is the next one (rule pevnt).
@@ -382,7 +389,7 @@ fn choose() -> Option<u32> {
         && (order::next_input().is_some_and(seats::interrupt)
             || order::pass_rest()
             || return_early()
-            || accesses::lapse()
+            || holds::lapse()
             || seats::end_timed_wait())
     {
         best = creator_of_due().or_else(self::best);

@@ -5,6 +5,7 @@ use crate::sys;
 use crate::turns::accesses;
 use crate::turns::checkpoint;
 use crate::turns::follow;
+use crate::turns::holds;
 use crate::turns::points;
 use crate::turns::seats::seat;
 use core::sync::atomic::AtomicBool;
@@ -86,7 +87,7 @@ pub fn open_again() {
     {
         ending::die(b"this is not the order of this run's inputs", 0);
     }
-    accesses::number_moves_again(moves(), moves_at(OTHER_TURNS));
+    holds::number_moves_again(moves(), moves_at(OTHER_TURNS));
     if !is_mapped(TURNS) {
         ending::die(b"cannot map the order of this run's inputs", 0);
     }

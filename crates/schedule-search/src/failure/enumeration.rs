@@ -4,13 +4,12 @@ use super::Failure;
 use super::Pass;
 use super::Recalling;
 use super::Task;
-use super::UNTRACED_MAX;
 use crate::Access;
 use crate::Attempt;
+use crate::Ending;
 use crate::Layer;
 use crate::Move;
 use crate::Plan;
-use crate::PointKind;
 use crate::Statistics;
 use crate::tree::Choice;
 use crate::tree::Choices;
@@ -121,13 +120,15 @@ impl Failure {
     /// Fills in the choices at the cursor; false if an attempt has to show them first.
     fn choose(&mut self, given: &Circumstances, counted: &mut Statistics) -> bool {
         let cursor = self.cursor;
-        match self.kind(cursor.layer, given) {
-            Some(kind) => {
+        match self.at_points(cursor.layer, given) {
+            Some(layer) => {
                 let Some(node) = self.node() else { return false };
-                let choices = self.preemptions(node, kind, &cursor, given);
-                if cursor.depth == 0 && cursor.layer == 0 {
-                    counted.windows += 1;
-                    counted.window_preemptions += choices.list.len() as u64;
+                let choices = self.preemptions(node, layer, &cursor, given);
+                if cursor.depth == 0 && layer != Layer::Calls {
+                    counted.windows += u64::from(cursor.layer == 0);
+                    let is_preemption =
+                        |choice: &&Choice| matches!(choice.made, Move::Preempt { .. } | Move::Advance { .. });
+                    counted.window_preemptions += choices.list.iter().filter(is_preemption).count() as u64;
                 }
                 self.set_choices(choices, counted);
                 true
@@ -146,9 +147,16 @@ impl Failure {
         let cursor = self.cursor;
         let is_root = cursor.depth == 0;
         let Some(node) = self.node() else { return };
-        let choices = node.reversals(accesses, is_root, &self.choosing(&cursor, given));
+        let layer = given
+            .tuning
+            .layers
+            .get(cursor.layer)
+            .copied()
+            .unwrap_or(Layer::Accesses);
+        let choices = node.at_accesses(layer, accesses, is_root, &self.choosing(&cursor, given));
         if is_root {
-            counted.windows_traced += 1;
+            let has_first = given.tuning.layers.contains(&Layer::FirstAccesses);
+            counted.windows_traced += u64::from(layer == Layer::FirstAccesses || !has_first);
             counted.window_races += choices.list.len() as u64;
         }
         self.set_choices(choices, counted);
@@ -167,11 +175,10 @@ impl Failure {
     /// they are to be reversed later.
     pub fn is_untraced(&self, cursor: &Cursor, given: &Circumstances) -> bool {
         let is_first = (cursor.window, cursor.depth, cursor.layer) == (0, 0, 0);
-        let kind = self.kind(0, given);
         is_first
             && self.accesses.is_none()
             && self.pass == Pass::Reduced
-            && kind == Some(PointKind::Synchronisation)
+            && self.at_points(0, given).is_some_and(|layer| layer != Layer::Calls)
             && given.tuning.layers.contains(&Layer::Accesses)
     }
 
@@ -237,6 +244,7 @@ impl Failure {
         let plan = node.with(&choice, &tree.window);
         match choice.made {
             Move::Preempt { .. } | Move::Advance { .. } => counted.coarse += 1,
+            Move::Reverse { hold, .. } if hold.is_synchronisation() => counted.coarse += 1,
             Move::Reverse { .. } | Move::Delay { .. } => counted.fine += 1,
         }
         if self.is_progress(attempt) {
@@ -293,16 +301,16 @@ impl Failure {
                 let computed;
                 let is_here = (cursor.node, cursor.layer) == (self.cursor.node, self.cursor.layer);
                 let known = node.choices.as_ref().filter(|_| is_here);
-                let choices = match (known, self.kind(cursor.layer, given)) {
+                let choices = match (known, self.at_points(cursor.layer, given)) {
                     (Some(choices), _) => choices,
-                    (None, Some(kind)) => {
-                        computed = self.preemptions(node, kind, &cursor, given);
+                    (None, Some(layer)) => {
+                        computed = self.preemptions(node, layer, &cursor, given);
                         &computed.list
                     }
                     (None, None) => return found,
                 };
                 let known_max = match self.is_untraced(&cursor, given) {
-                    true => UNTRACED_MAX,
+                    true => self.untraced_max(),
                     false => usize::MAX,
                 };
                 for (index, choice) in choices.iter().enumerate().skip(cursor.choice) {
@@ -325,13 +333,10 @@ impl Failure {
         self.trees.get(window)?.levels.get(depth)?.get(node)
     }
 
-    /// The points that a layer preempts at; none if it reverses accesses.
-    fn kind(&self, layer: usize, given: &Circumstances) -> Option<PointKind> {
-        match given.tuning.layers.get(layer)? {
-            Layer::Synchronisations => Some(PointKind::Synchronisation),
-            Layer::Calls => Some(PointKind::Call),
-            Layer::Accesses => None,
-        }
+    /// A layer whose moves are made at switch points; none if it reverses accesses.
+    fn at_points(&self, layer: usize, given: &Circumstances) -> Option<Layer> {
+        let layer = *given.tuning.layers.get(layer)?;
+        (!layer.is_of_accesses()).then_some(layer)
     }
 
     fn choosing<'a>(&'a self, cursor: &Cursor, given: &Circumstances<'a>) -> Choosing<'a> {
@@ -342,10 +347,14 @@ impl Failure {
             footprints: (self.pass == Pass::Reduced).then_some(&self.footprints),
             races_max: given.tuning.races_max as usize,
             advancing: given.tuning.advancing,
+            failed: self.thread(),
+            is_stuck: matches!(self.ending, Ending::Deadlock { .. }),
+            has_first: given.tuning.layers.contains(&Layer::FirstSynchronisations),
+            are_synchronisations_accesses: !given.tuning.layers.contains(&Layer::Synchronisations),
         }
     }
 
-    fn preemptions(&self, node: &Node, kind: PointKind, cursor: &Cursor, given: &Circumstances) -> Choices {
-        node.preemptions(kind, cursor.depth == 0, &self.choosing(cursor, given))
+    fn preemptions(&self, node: &Node, layer: Layer, cursor: &Cursor, given: &Circumstances) -> Choices {
+        node.at_points(layer, cursor.depth == 0, &self.choosing(cursor, given))
     }
 }

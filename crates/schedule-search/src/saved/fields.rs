@@ -95,7 +95,7 @@ fields! {
         attempts, opening, point_traces, access_traces, recalled, coarse, fine, minimising, unused, failures, cache_hits,
         windows, windows_traced, window_preemptions, window_races, left_out, duplicates, moves_admitted, moves_needed
     }
-    Reach { who, label, back }
+    Reach { who, label, back, is_synchronisation }
     Cache { recipes }
     Footprints { blocks, stretches, starts }
     Floor { points, accesses }
@@ -123,7 +123,7 @@ alternatives! {
         1 = Mismatch { thread: thread, expected: expected, found: found },
         2 = Deadlock { thread: thread, label: label }
     }
-    Layer { 0 = Synchronisations {}, 1 = Accesses {}, 2 = Calls {} }
+    Layer { 0 = Synchronisations {}, 1 = Accesses {}, 2 = Calls {}, 3 = FirstSynchronisations {}, 4 = FirstAccesses {} }
     Scope { 0 = Windows {}, 1 = WholeRun {} }
     Caching { 0 = On {}, 1 = Off {} }
     Reduction { 0 = On {}, 1 = Off {} }

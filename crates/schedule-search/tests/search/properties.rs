@@ -146,7 +146,7 @@ fn found_exactly_if_some_interleaving_meets_the_log() {
         let changed = change(&recording, seed);
         let verdict = can_be_met(&program, &changed.entries, 20_000);
         // To try everything in vain would take long: then it is enough that nothing is found for a while.
-        let attempts_max = if verdict == Verdict::Yes { ATTEMPTS_MAX } else { 300 };
+        let attempts_max = if verdict == Verdict::Yes { 5 * ATTEMPTS_MAX } else { 300 };
         let (outcome, statistics) = search(&program, &changed, unbounded(), attempts_max);
         let shown = || {
             format!(

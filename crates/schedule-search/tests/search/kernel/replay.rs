@@ -37,6 +37,15 @@ pub struct Executor<'a> {
     pub batch_largest: usize,
 }
 
+/// What a thread does after this switch point.
+fn synchronisation(at: Spot, object: u64) -> AccessId {
+    AccessId {
+        block: at,
+        address: object,
+        nth: AccessId::SYNCHRONISATION,
+    }
+}
+
 impl<'a> Executor<'a> {
     pub fn new(program: &'a Program, recording: &'a Recording) -> Executor<'a> {
         Executor {
@@ -253,11 +262,15 @@ impl<'a> Replay<'a> {
         self.begin_block(thread);
         self.runners[thread].steps = 0;
         let spot = self.block(thread);
+        let is_before = self.runners[thread].has_passed && kind == PointKind::Synchronisation;
+        let held_for = is_before
+            .then(|| self.hold(thread, &synchronisation(spot, object)))
+            .flatten();
         let planned = self
             .preemptions
             .get(&spot)
             .map(|(to, is_far)| (to.0 as usize, *is_far))
-            .filter(|(to, _)| self.is_runnable(*to));
+            .filter(|(to, _)| held_for.is_none() && self.is_runnable(*to));
         let is_owed = self.runners[thread].is_owed || self.runners[thread].advances && kind != PointKind::Call;
         let stays = Some(thread).filter(|thread| is_owed && self.is_runnable(*thread));
         self.runners[thread].is_owed = false;
@@ -268,7 +281,8 @@ impl<'a> Replay<'a> {
             (self.runners[to].is_owed, self.runners[to].advances) = (!is_far, is_far);
         }
         let planned = planned.map(|(to, _)| to);
-        let to = planned.or(stays).or_else(|| self.by_log());
+        let held_for = held_for.filter(|other| self.is_runnable(*other));
+        let to = planned.or(held_for).or(stays).or_else(|| self.by_log());
         if let (Some(to), true) = (to, self.window.is_some_and(|window| window.contains(spot))) {
             let all = (0..self.runners.len()).filter(|other| self.is_runnable(*other));
             self.points.push(SwitchPoint {
@@ -330,6 +344,10 @@ impl<'a> Replay<'a> {
             }
             self.note(thread, id, is_write, false);
             back = self.release(&id);
+        }
+        if let Some((PointKind::Synchronisation, object)) = point {
+            // Who was held goes on later: what it is to come after has not quite happened.
+            self.release(&synchronisation(self.block(thread), object));
         }
         self.machine.step(self.program, thread, 0);
         let runner = &mut self.runners[thread];
