@@ -3,7 +3,7 @@
 //! Compared is the processor time, in user and kernel mode, of the measured process alone. On a shared machine that varies by
 //! more than what is measured, so natively and recorded take turns as often as possible: two servers are up all the time,
 //! one of them recorded, and are given bursts of requests by turns; compressors are run by turns. Each pair of turns gives
-//! a ratio. Servers have one processor and their client another. A few turns more are under strace, which looks at each system call, too.
+//! a ratio. Servers are started anew a few times, since some are quick or slow as long as they live. Servers have one processor and their client another. A few turns more are under strace, which looks at each system call, too.
 use super::load;
 use super::load::Requests;
 use super::measure;
@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::BufWriter;
 use std::io::Write as _;
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 use std::process::Stdio;
@@ -31,6 +32,8 @@ const MEMCACHED_BURST: u64 = 12_800;
 /// Requests of each of two tests in a burst.
 const REDIS_BURST: u64 = 5_000;
 const APACHE_BURST: u64 = 4_000;
+/// Turns of one start of a server.
+const TURNS_OF_A_START: usize = 5;
 /// Turns under strace.
 const TRACED_TURNS: usize = 3;
 const FILE_BYTES: usize = 32 << 20;
@@ -167,8 +170,16 @@ fn sequence(turn: usize) -> impl Iterator<Item = usize> {
     first.into_iter().chain((turn <= TRACED_TURNS).then_some(TRACED))
 }
 
-/// Servers, and bursts of requests for one and the other.
 fn serve(subject: &Subject, folder: &Path, turns: usize) -> Result<Turns, Failure> {
+    let mut result = Turns::default();
+    for first in (0..turns).step_by(TURNS_OF_A_START) {
+        serve_once(subject, folder, first..turns.min(first + TURNS_OF_A_START), &mut result)?;
+    }
+    Ok(result)
+}
+
+/// Servers, and bursts of requests for one and the other.
+fn serve_once(subject: &Subject, folder: &Path, turns: Range<usize>, result: &mut Turns) -> Result<(), Failure> {
     let (run, ordered_run) = (folder.join("run"), folder.join("run-ordered"));
     cleared(&run)?;
     cleared(&ordered_run)?;
@@ -201,9 +212,8 @@ fn serve(subject: &Subject, folder: &Path, turns: usize) -> Result<Turns, Failur
     let recorded = Started::new(command(ports[1], Way::Recorded(&run))?)?;
     let traced = Started::new(command(ports[2], Way::Traced)?)?;
     let ordered = Started::new(command(ports[3], Way::Ordered(&ordered_run))?)?;
-    let mut result = Turns::default();
     let servers = [&native, &recorded, &traced, &ordered];
-    let worked = alternate(subject, servers, ports, turns, &mut result);
+    let worked = alternate(subject, servers, ports, turns, result);
     for server in [&native, &recorded, &ordered] {
         server.terminate();
     }
@@ -215,9 +225,9 @@ fn serve(subject: &Subject, folder: &Path, turns: usize) -> Result<Turns, Failur
     ordered?;
     behind?;
     ended.0?;
-    result.log_bytes = ended.1?.log_bytes;
+    result.log_bytes += ended.1?.log_bytes;
     ended.2?;
-    Ok(result)
+    Ok(())
 }
 
 /// One process with threads, and a page.
@@ -242,7 +252,7 @@ fn alternate(
     subject: &Subject,
     servers: [&Started; 4],
     ports: [u16; 4],
-    turns: usize,
+    turns: Range<usize>,
     result: &mut Turns,
 ) -> Result<(), Failure> {
     for port in ports {
@@ -255,14 +265,15 @@ fn alternate(
         servers[TRACED].id(),
         measure::only_child(servers[ORDERED].id())?,
     ];
-    for turn in 0..turns + 1 {
+    let start = turns.start;
+    // The first turn of a start is for warming up.
+    for turn in start..turns.end + 1 {
         for which in sequence(turn) {
             let (before, started) = (measure::cpu_of_family(processes[which])?, Instant::now());
-            burst(subject, ports[which], turn)?;
+            burst(subject, ports[which], turn == start)?;
             let cpu_s = measure::cpu_of_family(processes[which])? - before;
-            // The first turn is for warming up.
-            match (turn, which) {
-                (0, _) => {}
+            match (turn == start, which) {
+                (true, _) => {}
                 (_, NATIVE) => result.native.push(cpu_s),
                 (_, TRACED) => result.traced.push(cpu_s),
                 (_, ORDERED) => result.ordered.push(cpu_s),
@@ -276,11 +287,11 @@ fn alternate(
     Ok(())
 }
 
-fn burst(subject: &Subject, port: u16, turn: usize) -> Result<(), Failure> {
+fn burst(subject: &Subject, port: u16, is_first: bool) -> Result<(), Failure> {
     if subject.name == "memcached" {
-        let requests = match turn {
-            0 => Requests::StoreAll,
-            _ => Requests::Random(MEMCACHED_BURST),
+        let requests = match is_first {
+            true => Requests::StoreAll,
+            false => Requests::Random(MEMCACHED_BURST),
         };
         // The client is this process.
         measure::pin_to(CLIENT_CPU)?;

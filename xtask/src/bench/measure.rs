@@ -190,8 +190,26 @@ fn recorded_sample(run: &Path) -> Result<Sample, Failure> {
         cpu_s: number("cpu_ms") / 1000.0,
         wall_s: number("duration_ms") / 1000.0,
         memory_bytes: number("memory_bytes"),
-        log_bytes: number("log_bytes") + number("input_bytes"),
+        log_bytes: number("log_bytes") + number("input_bytes") + log_bytes_of_others(run)?,
     })
+}
+
+/// What the processes logged that the first one started.
+fn log_bytes_of_others(run: &Path) -> Result<f64, Failure> {
+    let mut bytes = 0.0;
+    for entry in fs::read_dir(run)? {
+        let entry = entry?;
+        if !entry.file_name().to_string_lossy().starts_with("process-") {
+            continue;
+        }
+        for file in fs::read_dir(entry.path())? {
+            let file = file?;
+            if file.file_name().to_string_lossy().starts_with("thread-") {
+                bytes += file.metadata()?.len() as f64;
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 /// A replay of the run; only its wall time is known.
