@@ -86,7 +86,7 @@ pub fn wait_for_place() {
         // Acquire: pairs with the Release of who had the turn: its inputs have happened.
         let now = word.load(Acquire);
         let is_mine = |index: u32| run_at(index).is_none_or(|run| run.thread == me);
-        if now % 2 == 0 && is_mine(now / 2) {
+        if now.is_multiple_of(2) && is_mine(now / 2) {
             return;
         }
         if control::has_diverged() {
