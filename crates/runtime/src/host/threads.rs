@@ -11,6 +11,7 @@ use crate::host::entry;
 use crate::host::entry::Frame;
 use crate::interpose;
 use crate::local::Local;
+use crate::replay;
 use crate::sys;
 use crate::turns;
 use core::ffi::c_long;
@@ -216,12 +217,9 @@ extern "C-unwind" fn run(block: *mut c_void) -> *mut c_void {
     block.tid = tid;
     block.told_tid.store(tid, Release);
     sys::futex_wake_all(&block.told_tid);
-    if turns::is_on() {
-        while block.may_go.load(Acquire) == 0 {
-            turns::give_way_here();
-        }
-    } else {
-        wait_for(&block.may_go);
+    match Local::current().filter(|local| turns::is_on() && turns::has_turn(local.index)) {
+        Some(local) => turns::wait_for_thread(local, &block.may_go, replay::creator_of(local.index)),
+        None => _ = wait_for(&block.may_go),
     }
     if block.flags & CHILD_SET_TID != 0 {
         put(block.tid_places[1], tid);

@@ -42,6 +42,7 @@ pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
 pub use futex::is_timed;
+pub use futex::wait_for_thread;
 pub use labels::is_return_address;
 pub use order::is_on;
 pub use order::open;
