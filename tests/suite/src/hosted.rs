@@ -22,9 +22,10 @@ const LIMIT: Duration = Duration::from_secs(180);
 const INPUTS: [&str; 2] = ["--scope", "inputs"];
 const RECORDINGS: u32 = 2;
 const REPLAYS: u32 = 5;
-/// Cancellation is libc's affair, and of a libc in a program that is hosted nothing is known. A hosted process with threads that forks does not always come
-/// back (docs/static.md).
-const NOT_HOSTED: [&str; 2] = ["cancelled", "forks"];
+/// Cancellation is libc's affair, and of a libc in a program that is hosted nothing is known.
+const NOT_HOSTED: [&str; 1] = ["cancelled"];
+/// It has functions that musl does not have.
+const NOT_MUSL: [&str; 1] = ["signal_values"];
 
 /// A way to link a program that loads no library of ours.
 #[derive(Clone, Copy)]
@@ -70,11 +71,8 @@ pub fn trials() -> Result<Vec<Trial>, String> {
             if NOT_HOSTED.contains(&guest.name().as_str()) {
                 continue;
             }
-            // What musl's threads do to each other does not always come back (docs/static.md).
-            let ways = WAYS
-                .into_iter()
-                .filter(|way| folder == "static" || !way.name.contains("musl"));
-            for way in ways {
+            let is_for_musl = !NOT_MUSL.contains(&guest.name().as_str());
+            for way in WAYS.into_iter().filter(|way| is_for_musl || way.compiler != "musl-gcc") {
                 let (name, guest) = (format!("hosted/{}/{}", way.name, guest.name()), guest.clone());
                 trials.push(trial(name, move |sandbox| comes_back(sandbox, &guest, way)));
             }

@@ -74,6 +74,9 @@ static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// One more than the thread that is about to end the process, when the others are where they were.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 
+/// Inputs that had happened when all had given way last.
+static GAVE_WAY_AT: AtomicU32 = AtomicU32::new(u32::MAX);
+
 /// The thread that has the turn is in here, and is not to be told to give way.
 static IS_DECIDING: AtomicBool = AtomicBool::new(false);
 
@@ -386,8 +389,7 @@ fn choose() -> Option<u32> {
     if let Some(best) = best
         && seat(best).has_given_way()
     {
-        // All that can go on have.
-        seats::all().for_each(Seat::take_way);
+        all_have_given_way();
     }
     // Nobody else can do anything more.
     best.or_else(|| {
@@ -396,6 +398,16 @@ fn choose() -> Option<u32> {
             .checked_sub(1)
             .filter(|ending| replay::others_are_done(*ending))
     })
+}
+
+/// All that can go on have given way: those that asked for it may go on again. Who ran on and on would do so once more, and comes last as long as
+/// inputs happen without it.
+fn all_have_given_way() {
+    let reached = control::header().order_reached.load(Relaxed) as u32;
+    let is_stuck = GAVE_WAY_AT.swap(reached, Relaxed) == reached;
+    seats::all()
+        .filter(|seat| is_stuck || !seat.spins())
+        .for_each(Seat::take_way);
 }
 
 fn best() -> Option<u32> {
