@@ -123,18 +123,19 @@ pub fn seat(thread: u32) -> &'static Seat {
     &SEATS[thread as usize]
 }
 
-/// Threads there have been.
 /// The bits of a futex that have the kernel's name of a thread in them, where they have one.
 const NAME: u32 = 0x3fff_ffff;
 
 /// What the program knows as the kernel's name of the thread.
 pub fn name_of(thread: u32) -> u32 {
-    match host::tid_of(thread) {
-        0 => seat(thread).name(),
-        tid => tid,
+    // A guest knows the recorded ones. What the kernel calls a thread today may be what another one was called then.
+    match host::is_on() {
+        true => host::tid_of(thread),
+        false => seat(thread).name(),
     }
 }
 
+/// Threads there have been.
 pub fn count() -> u32 {
     control::header().threads.load(Relaxed).min(THREADS_MAX as u32)
 }
