@@ -79,7 +79,10 @@ mod tests {
         // ret; nop; ret. The second one is known to data.
         assert_eq!(swept(&[0xc3, 0x90, 0xc3], &[0x100a]), [0x1008, 0x100a]);
         // lea 0(%rip),%rax; ret; and the next one, which something does go on to.
-        assert_eq!(swept(&[0x48, 0x8d, 0x05, 1, 0, 0, 0, 0xc3, 0xc3], &[]), [0x1008, 0x1010]);
+        assert_eq!(
+            swept(&[0x48, 0x8d, 0x05, 1, 0, 0, 0, 0xc3, 0xc3], &[]),
+            [0x1008, 0x1010]
+        );
         assert_eq!(swept(&[0x48, 0x8d, 0x05, 0, 0, 0, 0, 0x50, 0xc3], &[]), [0x1008]);
     }
 }

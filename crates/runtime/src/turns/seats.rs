@@ -325,7 +325,8 @@ impl Seat {
         self.if_due.store(result, Relaxed);
         self.is_at_once.store(is_at_once, Relaxed);
         self.is_timed.store(wait.is_timed, Relaxed);
-        self.lends_to.store(wait.ended_by.map_or(0, |thread| thread + 1), Relaxed);
+        self.lends_to
+            .store(wait.ended_by.map_or(0, |thread| thread + 1), Relaxed);
         // What it yields unless somebody wakes it.
         self.result.store(result, Relaxed);
         self.ticket.store(TICKETS.fetch_add(1, Relaxed), Relaxed);
@@ -358,7 +359,9 @@ impl Seat {
         /// Where musl names the thread for whose end one waits, before the word that is waited for.
         const JOINED_BEFORE: u64 = 8;
         let address = self.address();
-        if address != 0 && let Some(thread) = self.ended_by() {
+        if address != 0
+            && let Some(thread) = self.ended_by()
+        {
             return Some(thread);
         }
         if address == 0 {
@@ -367,8 +370,11 @@ impl Seat {
         // It may be something else than a name.
         let name_at = |place: u64| {
             let is_near = place / 4096 == address / 4096 && (place + 3) / 4096 == address / 4096;
+            if !is_near {
+                return 0;
+            }
             // SAFETY: in the same page as the word that the thread waits for.
-            if is_near { unsafe { (place as *const u32).read_volatile() } } else { 0 }
+            unsafe { (place as *const u32).read_volatile() }
         };
         let is_named = |name: u32| {
             move |thread: &u32| {
