@@ -188,7 +188,9 @@ impl Local {
 
     /// Prepares the private side of thread `index`, for its creator. `None` if memory cannot be had.
     pub fn prepare(index: u32) -> Option<&'static mut Local> {
-        sys::map_at(Local::address(index), LOCAL_BYTES, -1, 0, false).ok()?;
+        // Hosted threads may be created earlier than they were: by a process that is forked after that, now, and has left its thread's side here.
+        let is_in_place_of_another = control::mode() == Mode::Replay;
+        sys::map_at(Local::address(index), LOCAL_BYTES, -1, 0, is_in_place_of_another).ok()?;
         let place = Local::address(index) as *mut Local;
         // SAFETY: freshly mapped, zeroed, aligned, large enough, and known to nobody else yet.
         unsafe {

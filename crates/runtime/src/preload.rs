@@ -49,11 +49,11 @@ pub fn path_of(number: c_long) -> Option<usize> {
 }
 
 /// Calls `action` with the arguments of a call for which `path_of` said `path`, and us in what is executed. Everything is on the
-/// stack: whoever calls may share its memory with another process.
+/// stack: whoever calls may share its memory with another process. So it is out of line: a thread that ends gives back all of its stack but for 16 KiB,
+/// by a call that comes through the same function as these.
 ///
 /// # Safety
 /// As execve demands of its arguments.
-// Out of line: a thread that ends has libc give its stack back, all but 16 KiB below that call, so other calls cannot afford these frames.
 #[inline(never)]
 pub unsafe fn executing<R>(arguments: &[usize; 6], path: usize, action: impl FnOnce(&[usize; 6]) -> R) -> R {
     let mut changed = *arguments;

@@ -488,6 +488,8 @@ pub struct Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if let Some(lock) = self.lock {
+            // Another thread may have forked meanwhile: the child has the descriptor, too, and closing ours would leave the lock to it.
+            sys::unlock_file(lock);
             sys::close(lock);
         }
     }

@@ -410,6 +410,12 @@ pub fn lock_file(file: i32) {
     {}
 }
 
+/// For all descriptors of the same opening.
+pub fn unlock_file(file: i32) {
+    // SAFETY: touches no memory.
+    unsafe { syscall(libc::SYS_flock, [file as usize, libc::LOCK_UN as usize, 0, 0, 0, 0]) };
+}
+
 /// Where in the file the descriptor stands.
 pub fn position(file: i32) -> u64 {
     // SAFETY: touches no memory.

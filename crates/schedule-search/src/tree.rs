@@ -325,7 +325,10 @@ impl Node {
     /// Who could go on at `point` instead, by their events after the next one.
     fn targets(&self, point: &SwitchPoint, log: &EventLog) -> Vec<ThreadIndex> {
         let could = |to: &ThreadIndex| point.runnable.is_empty() || point.runnable.contains(to);
-        let order = log.threads_from(point.next.saturating_add(1));
+        let mut order = log.threads_from(point.next.saturating_add(1));
+        // Of a thread that made no call, and whose creation has no place either, the log knows nothing.
+        let is_unknown = |thread: &&ThreadIndex| thread.0 as usize >= log.threads();
+        order.extend(point.runnable.iter().filter(is_unknown));
         order.into_iter().filter(|to| *to != point.to && could(to)).collect()
     }
 

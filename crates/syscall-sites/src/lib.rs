@@ -8,6 +8,7 @@
 
 mod locked;
 mod objects;
+mod sweep;
 
 pub use objects::find_all;
 pub use objects::find_anywhere;

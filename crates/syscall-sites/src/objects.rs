@@ -1,7 +1,8 @@
 //! Sites of objects of which nothing is known beforehand: stripped ones, with data among code, with jump tables.
 //!
 //! A jump into a window's middle would be a disaster, so a window is only taken if nobody can know an address inside it.
-//! Code is decoded function by function, from starts that the file names: symbols, and the table that unwinders use. All
+//! Code is decoded function by function, from starts that the file names: symbols, and the table that unwinders use; or, if there are
+//! neither, from those that a sweep finds (`sweep.rs`). All
 //! addresses of code that the object can have from anywhere count as jumped to: targets of branches, entries of jump
 //! tables, addresses that instructions compute, and words of data that look like one. What is left are jumps to computed
 //! addresses; a function with a jump that looks like that is left alone.
@@ -18,6 +19,7 @@ use crate::Sites;
 use crate::locked;
 use crate::movable_run;
 use crate::site;
+use crate::sweep;
 use iced_x86::Code;
 use iced_x86::Decoder;
 use iced_x86::DecoderOptions;
@@ -161,11 +163,20 @@ impl<'a> Image<'a> {
         let symbols = file.symbols().chain(file.dynamic_symbols());
         let functions = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
         let mut starts: Vec<u64> = functions.map(|symbol| symbol.address()).collect();
-        starts.push(file.entry());
         let unwinding = segments.iter().filter(|segment| kind(segment) == elf::PT_GNU_EH_FRAME);
         for (address, table) in unwinding.filter_map(load) {
             starts.extend(functions_in(table, address));
         }
+        image.relocated = file
+            .dynamic_relocations()
+            .into_iter()
+            .flatten()
+            .map(|(_, relocation)| relocation.addend() as u64)
+            .collect();
+        if starts.is_empty() {
+            starts = sweep::starts(&image.code, image.pointers(), image.is_fixed);
+        }
+        starts.push(file.entry());
         starts.retain(|start| image.is_code(*start));
         image.starts = starts.into_iter().collect();
         let sections = image
@@ -173,12 +184,6 @@ impl<'a> Image<'a> {
             .iter()
             .flat_map(|(at, bytes)| [*at, *at + bytes.len() as u64]);
         image.starts.extend(sections.collect::<Vec<_>>());
-        image.relocated = file
-            .dynamic_relocations()
-            .into_iter()
-            .flatten()
-            .map(|(_, relocation)| relocation.addend() as u64)
-            .collect();
         image
     }
 
@@ -192,6 +197,13 @@ impl<'a> Image<'a> {
             let offset = address.checked_sub(*at)?;
             bytes.get(offset as usize..)
         })
+    }
+
+    /// Words of what is loaded, and those that relocations put there: some are addresses.
+    fn pointers(&self) -> impl Iterator<Item = u64> {
+        let words = self.loaded.iter().flat_map(|(_, bytes)| bytes.as_chunks::<8>().0);
+        let relocated = self.relocated.iter().copied();
+        relocated.chain(words.map(|word| u64::from_le_bytes(*word)))
     }
 
     /// The functions that have the two bytes of a `syscall` somewhere.
@@ -235,11 +247,7 @@ impl<'a> Image<'a> {
                 self.note(&instruction, &mut near, &mut bases);
             }
         }
-        self.relocated.iter().for_each(|address| near.add(*address));
-        for (_, bytes) in &self.loaded {
-            let (words, _) = bytes.as_chunks::<8>();
-            words.iter().for_each(|word| near.add(u64::from_le_bytes(*word)));
-        }
+        self.pointers().for_each(|address| near.add(address));
         for base in &bases {
             let next = bases.range(base + 1..).next().copied().unwrap_or(u64::MAX);
             self.note_table(*base, next, &mut near);
@@ -302,7 +310,7 @@ impl Near<'_> {
     }
 }
 
-fn is_constant(kind: OpKind) -> bool {
+pub fn is_constant(kind: OpKind) -> bool {
     matches!(
         kind,
         OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64
@@ -467,7 +475,7 @@ impl Function {
 }
 
 /// Does nothing go on to the next instruction from here?
-fn is_end(instruction: &Instruction) -> bool {
+pub fn is_end(instruction: &Instruction) -> bool {
     matches!(
         instruction.flow_control(),
         FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return | FlowControl::Exception

@@ -373,6 +373,20 @@ impl Local {
         turns::wait_for_event(self);
     }
 
+    /// Replay: libc is about to fork, and takes all of its locks before it makes the call. Who waited for the call's place then would keep others
+    /// from coming to theirs: from allocating memory, and so from creating threads. So it waits here.
+    pub fn wait_for_fork(&mut self) {
+        if !turns::is_on() || !turns::has_turn(self.index) {
+            return;
+        }
+        self.pass_advice(libc::SYS_clone);
+        // The program may have more to do before: its handlers for forks.
+        let is_next = self.recorded_inputs.next_number() == Some(libc::SYS_clone as u32);
+        if is_next && !self.is_at_end() && self.recorded_inputs.has_place() {
+            turns::wait_for_event(self);
+        }
+    }
+
     /// Replay: the thread ends. If the recording has more calls of it, it has gone another way.
     pub fn require_no_more_inputs(&self) {
         if turns::is_on() && !self.is_at_end() && self.recorded_inputs.next_number().is_some() {

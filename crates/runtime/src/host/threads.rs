@@ -11,6 +11,8 @@ use crate::host::entry;
 use crate::host::entry::Frame;
 use crate::interpose;
 use crate::local::Local;
+use crate::real;
+use crate::replay;
 use crate::sys;
 use crate::turns;
 use core::ffi::c_long;
@@ -24,6 +26,8 @@ use runtime_abi::THREADS_MAX;
 const SIGNAL_OF_END: usize = 0xff;
 /// How long to wait at most for a thread that has been made; it looks again then.
 const LOOK_EVERY_NS: u64 = 1_000_000;
+/// What a fork asks for.
+const PLAIN: usize = libc::SIGCHLD as usize;
 const VM: usize = libc::CLONE_VM as usize;
 const THREAD: usize = libc::CLONE_THREAD as usize;
 const VFORK: usize = libc::CLONE_VFORK as usize;
@@ -105,8 +109,11 @@ pub fn clone(frame: &mut Frame, number: c_long, arguments: &[usize; 6]) -> isize
 fn fork(frame: &mut Frame, flags: usize, arguments: &[usize; 6]) -> isize {
     let [_, stack, parent_tid, child_tid, tls, _] = *arguments;
     let ours = VM | VFORK | SET_TLS | PARENT_SET_TID | CHILD_SET_TID | CHILD_CLEAR_TID;
-    // SAFETY: a fork, which shares nothing.
-    let result = unsafe { calls::system_call(libc::SYS_clone, &[flags & !ours, 0, 0, 0, 0, 0]) };
+    let result = match flags & !ours {
+        PLAIN => fork_by_libc(),
+        // SAFETY: a fork, which shares nothing.
+        others => unsafe { calls::system_call(libc::SYS_clone, &[others, 0, 0, 0, 0, 0]) },
+    };
     if result > 0 && flags & PARENT_SET_TID != 0 {
         put(parent_tid, result as u32);
     }
@@ -127,6 +134,19 @@ fn fork(frame: &mut Frame, flags: usize, arguments: &[usize; 6]) -> isize {
         }
     }
     result
+}
+
+/// The host's libc makes and ends threads for the guest's: it has to know of the fork, or the child would find its locks held by threads that are not there.
+fn fork_by_libc() -> isize {
+    if let Some(local) = Local::current().filter(|_| control::mode() == Mode::Replay) {
+        local.wait_for_fork();
+    }
+    // SAFETY: a fork; its system call is recorded as that of any libc.
+    match unsafe { real::fork() } {
+        // SAFETY: libc has just said why.
+        -1 => unsafe { -*libc::__errno_location() as isize },
+        child => child as isize,
+    }
 }
 
 fn put(place: usize, value: u32) {
@@ -216,12 +236,9 @@ extern "C-unwind" fn run(block: *mut c_void) -> *mut c_void {
     block.tid = tid;
     block.told_tid.store(tid, Release);
     sys::futex_wake_all(&block.told_tid);
-    if turns::is_on() {
-        while block.may_go.load(Acquire) == 0 {
-            turns::give_way_here();
-        }
-    } else {
-        wait_for(&block.may_go);
+    match Local::current().filter(|local| turns::is_on() && turns::has_turn(local.index)) {
+        Some(local) => turns::wait_for_thread(local, &block.may_go, replay::creator_of(local.index)),
+        None => _ = wait_for(&block.may_go),
     }
     if block.flags & CHILD_SET_TID != 0 {
         put(block.tid_places[1], tid);

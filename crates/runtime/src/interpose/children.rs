@@ -45,9 +45,13 @@ fn starting(local: &mut Local, action: impl FnOnce() -> i64) -> i64 {
 pub unsafe extern "C-unwind" fn fork() -> pid_t {
     // SAFETY: the program's own call.
     let real = || unsafe { real::fork() };
-    let Some(local) = observed().filter(|_| !calls::is_installed()) else {
+    let Some(local) = observed() else {
         return real();
     };
+    if calls::is_installed() {
+        local.wait_for_fork();
+        return real();
+    }
     match local.begin(Op::Input, world()) {
         Turn::Replay(child) => {
             local.complete();

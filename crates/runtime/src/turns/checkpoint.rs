@@ -12,9 +12,10 @@
 //! - The kernel has other names for the threads of an attempt. In the program's memory stay the old ones (`Seat::name`), by which
 //!   locks know their owners, and libc whom it sends a signal. A thread that is created later has one name only.
 //! - What processes share must not be shared by attempts: control memory is copied before the fork, and each attempt has its own.
-//!   A program that shares memory, or has threads that we do not know, has no checkpoints.
+//!   A program that shares memory, that is hosted, or that has threads that we do not know, has no checkpoints.
 use crate::calls::signals;
 use crate::control;
+use crate::host;
 use crate::local::Local;
 use crate::replay;
 use crate::sys;
@@ -240,7 +241,9 @@ fn others(me: u32) -> impl Iterator<Item = u32> {
 fn can_be_copied(me: u32) -> bool {
     let stands_badly = |thread: u32| seat(thread).state() == State::Held || seat(thread).spins();
     let is_creating = Local::current().is_none_or(|local| local.is_creating);
-    control::root().processes.load(Relaxed) == 0
+    // A hosted program's threads have more than is given to new ones here: GS, and where the kernel sends their calls.
+    !host::is_on()
+        && control::root().processes.load(Relaxed) == 0
         && turns::LEAVING.load(Relaxed) == 0
         && !is_creating
         && !others(me).any(stands_badly)

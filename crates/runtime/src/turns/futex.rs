@@ -62,6 +62,7 @@ pub fn futex(local: &mut Local, arguments: &[usize; 6]) -> isize {
                 is_shared: operation as i32 & libc::FUTEX_PRIVATE_FLAG == 0,
                 if_due: IfDue::Nothing,
                 is_timed: is_timed(arguments),
+                ended_by: None,
             };
             wait_for_word(local, wait, is_timed(arguments))
         }
@@ -208,6 +209,26 @@ fn wait_for_word(local: &mut Local, mut wait: Wait, is_timed: bool) -> isize {
     result as isize
 }
 
+/// Replay: returns when there is something else than zero in this word of ours. The thread `other` is to write it, and is not to come after others
+/// who have inputs before its own.
+pub fn wait_for_thread(local: &Local, word: &AtomicU32, other: Option<u32>) {
+    let me = local.index;
+    // Relaxed: the turn itself is passed with Release and Acquire.
+    while word.load(Relaxed) == 0 {
+        seat(me).begin_wait(&Wait {
+            address: word.as_ptr() as u64,
+            expected: 0,
+            bits: ALL_BITS,
+            is_shared: false,
+            if_due: IfDue::Nothing,
+            is_timed: false,
+            ended_by: other,
+        });
+        turns::yield_to_best(me);
+        seat(me).set(State::Ready);
+    }
+}
+
 /// An inheriting lock's word holds the kernel's name of its owner.
 fn try_lock_inheriting(local: &Local, address: u64) -> bool {
     let now = load(address);
@@ -239,6 +260,7 @@ fn lock_inheriting(local: &mut Local, address: u64, is_timed: bool) -> isize {
         is_shared: true,
         if_due: IfDue::Nothing,
         is_timed: false,
+        ended_by: None,
     };
     // Who is woken owns the lock: `unlock_inheriting`; or its owner died.
     let result = wait_for_word(local, wait, is_timed);

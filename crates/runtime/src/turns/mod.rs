@@ -44,6 +44,7 @@ pub use futex::COMMAND;
 pub use futex::LOCK_PI2;
 pub use futex::futex;
 pub use futex::is_timed;
+pub use futex::wait_for_thread;
 pub use labels::is_return_address;
 pub use order::is_on;
 pub use order::open;
@@ -75,6 +76,9 @@ static HOLDER: AtomicU32 = AtomicU32::new(0);
 static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// One more than the thread that is about to end the process, when the others are where they were.
 static ENDING: AtomicU32 = AtomicU32::new(0);
+
+/// Inputs that had happened when all had given way last.
+static GAVE_WAY_AT: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// The thread that has the turn is in here, and is not to be told to give way.
 static IS_DECIDING: AtomicBool = AtomicBool::new(false);
@@ -401,7 +405,7 @@ fn choose() -> Option<u32> {
         if seat(given).spins() && return_early() {
             best = self::best();
         }
-        seats::all().for_each(Seat::take_way);
+        all_have_given_way();
     }
     // Nobody else can do anything more.
     best.or_else(|| {
@@ -410,6 +414,16 @@ fn choose() -> Option<u32> {
             .checked_sub(1)
             .filter(|ending| replay::others_are_done(*ending))
     })
+}
+
+/// All that can go on have given way: those that asked for it may go on again. Who ran on and on would do so once more, and comes last as long as
+/// inputs happen without it.
+fn all_have_given_way() {
+    let reached = control::header().order_reached.load(Relaxed) as u32;
+    let is_stuck = GAVE_WAY_AT.swap(reached, Relaxed) == reached;
+    seats::all()
+        .filter(|seat| is_stuck || !seat.spins())
+        .for_each(Seat::take_way);
 }
 
 fn best() -> Option<u32> {

@@ -46,6 +46,8 @@ pub struct Seat {
     bits: AtomicU32,
     expected: AtomicU32,
     is_shared: AtomicBool,
+    /// Waiting: one more than the thread that is known to end the wait; 0: the word tells, or nobody does.
+    lends_to: AtomicU32,
     /// What the wait yields.
     result: AtomicI32,
 }
@@ -107,6 +109,7 @@ static SEATS: [Seat; THREADS_MAX] = [const {
         bits: AtomicU32::new(0),
         expected: AtomicU32::new(0),
         is_shared: AtomicBool::new(false),
+        lends_to: AtomicU32::new(0),
         result: AtomicI32::new(0),
     }
 }; THREADS_MAX];
@@ -120,18 +123,19 @@ pub fn seat(thread: u32) -> &'static Seat {
     &SEATS[thread as usize]
 }
 
-/// Threads there have been.
 /// The bits of a futex that have the kernel's name of a thread in them, where they have one.
 const NAME: u32 = 0x3fff_ffff;
 
 /// What the program knows as the kernel's name of the thread.
 pub fn name_of(thread: u32) -> u32 {
-    match host::tid_of(thread) {
-        0 => seat(thread).name(),
-        tid => tid,
+    // A guest knows the recorded ones. What the kernel calls a thread today may be what another one was called then.
+    match host::is_on() {
+        true => host::tid_of(thread),
+        false => seat(thread).name(),
     }
 }
 
+/// Threads there have been.
 pub fn count() -> u32 {
     control::header().threads.load(Relaxed).min(THREADS_MAX as u32)
 }
@@ -158,6 +162,8 @@ pub struct Wait {
     pub is_shared: bool,
     pub if_due: IfDue,
     pub is_timed: bool,
+    /// The thread that is to end it, if it is known from somewhere else than the word.
+    pub ended_by: Option<u32>,
 }
 
 /// What happens to a wait when the waiting thread's next input is the next one of the order.
@@ -319,6 +325,8 @@ impl Seat {
         self.if_due.store(result, Relaxed);
         self.is_at_once.store(is_at_once, Relaxed);
         self.is_timed.store(wait.is_timed, Relaxed);
+        self.lends_to
+            .store(wait.ended_by.map_or(0, |thread| thread + 1), Relaxed);
         // What it yields unless somebody wakes it.
         self.result.store(result, Relaxed);
         self.ticket.store(TICKETS.fetch_add(1, Relaxed), Relaxed);
@@ -346,15 +354,28 @@ impl Seat {
 
     /// The thread whose end it waits for, or that holds the mutex it waits for, as far as that can be told.
     pub fn awaited(&self) -> Option<u32> {
-        /// Where a mutex of libc's names its holder, behind the word that is waited for.
+        /// Where a mutex of glibc's names its holder, behind the word that is waited for.
         const HOLDER_AT: u64 = 8;
+        /// Where musl names the thread for whose end one waits, before the word that is waited for.
+        const JOINED_BEFORE: u64 = 8;
         let address = self.address();
-        let is_end_of_page = address % 4096 > 4096 - HOLDER_AT - 4;
-        if address == 0 || is_end_of_page {
+        if address != 0
+            && let Some(thread) = self.ended_by()
+        {
+            return Some(thread);
+        }
+        if address == 0 {
             return None;
         }
-        // SAFETY: in the same page as the word that the thread waits for. It may be something else than a name.
-        let holder = unsafe { ((address + HOLDER_AT) as *const u32).read_volatile() };
+        // It may be something else than a name.
+        let name_at = |place: u64| {
+            let is_near = place / 4096 == address / 4096 && (place + 3) / 4096 == address / 4096;
+            if !is_near {
+                return 0;
+            }
+            // SAFETY: in the same page as the word that the thread waits for.
+            unsafe { (place as *const u32).read_volatile() }
+        };
         let is_named = |name: u32| {
             move |thread: &u32| {
                 // Who has not begun has no name yet.
@@ -367,14 +388,21 @@ impl Seat {
                 .find(is_named(name))
                 .filter(|thread| name != 0 && seat(*thread).address() != address)
         };
-        find(self.expected.load(Relaxed) & NAME).or_else(|| find(holder))
+        let joined = || host::is_on().then(|| find(name_at(address - JOINED_BEFORE))).flatten();
+        find(self.expected.load(Relaxed) & NAME)
+            .or_else(|| find(name_at(address + HOLDER_AT)))
+            .or_else(joined)
     }
 
-    /// It has come to a stop: at an input, at a futex, or for good.
+    fn ended_by(&self) -> Option<u32> {
+        self.lends_to.load(Relaxed).checked_sub(1)
+    }
+
+    /// It has come to a stop: at an input, at a futex of the program's, or for good.
     pub fn is_at_rest(&self) -> bool {
         match self.state() {
             State::Ready => false,
-            State::Futex => !self.is_overtaken(),
+            State::Futex => !self.is_overtaken() && self.ended_by().is_none(),
             _ => true,
         }
     }
