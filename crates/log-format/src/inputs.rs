@@ -266,9 +266,7 @@ fn mix_in_lanes(state: u64, words: &[[u8; 8]]) -> u64 {
         }
     };
     match words.len() < WORDS_SUMMED {
-        true => blocks
-            .iter()
-            .for_each(|block| mix_block(block.map(u64::from_le_bytes))),
+        true => blocks.iter().for_each(|block| mix_block(block.map(u64::from_le_bytes))),
         false => sums(blocks).into_iter().for_each(mix_block),
     }
     let state = lanes.into_iter().fold(state, mix);
