@@ -196,6 +196,8 @@ const LANES: usize = 4;
 /// Words that are hashed one after the other. If there are more, it is in four lanes, since a processor can multiply several
 /// numbers at once but not one several times.
 pub const WORDS_IN_ORDER: usize = 16;
+/// From so many on, sums of them are hashed: it can add many more.
+const WORDS_SUMMED: usize = 64;
 const BEGINNING: u64 = 0x9ae1_6a3b_2f90_404f;
 
 #[inline]
@@ -258,14 +260,32 @@ fn mix_words(state: u64, words: &[[u8; 8]]) -> u64 {
 fn mix_in_lanes(state: u64, words: &[[u8; 8]]) -> u64 {
     let (blocks, rest) = words.as_chunks::<LANES>();
     let mut lanes = [state, state ^ 1, state ^ 2, state ^ 3];
-    for block in blocks {
+    let mut mix_block = |block: [u64; LANES]| {
         for (lane, word) in lanes.iter_mut().zip(block) {
-            *lane = mix(*lane, u64::from_le_bytes(*word));
+            *lane = mix(*lane, word);
         }
+    };
+    match words.len() < WORDS_SUMMED {
+        true => blocks.iter().for_each(|block| mix_block(block.map(u64::from_le_bytes))),
+        false => sums(blocks).into_iter().for_each(mix_block),
     }
     let state = lanes.into_iter().fold(state, mix);
     rest.iter()
         .fold(state, |state, word| mix(state, u64::from_le_bytes(*word)))
+}
+
+/// The sums of the words of each lane, and the sums of these sums on the way. Another word changes the first, words that have changed
+/// places the second.
+#[inline]
+fn sums(blocks: &[[[u8; 8]; LANES]]) -> [[u64; LANES]; 2] {
+    let (mut sums, mut of_sums) = ([0u64; LANES], [0u64; LANES]);
+    for block in blocks {
+        for lane in 0..LANES {
+            sums[lane] = sums[lane].wrapping_add(u64::from_le_bytes(block[lane]));
+            of_sums[lane] = of_sums[lane].wrapping_add(sums[lane]);
+        }
+    }
+    [sums, of_sums]
 }
 
 /// Why a file of inputs cannot be read.
@@ -690,6 +710,25 @@ mod tests {
         #[test]
         fn nonsense_is_refused_in_peace(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = read(&file_of(0, &bytes, 0), 0);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_bit_or_place_changes_the_hash(
+            bytes in proptest::collection::vec(any::<u8>(), 1..3000), at in any::<usize>(), to in any::<usize>(), bit in 0u8..8
+        ) {
+            let hash = |bytes: &[u8]| RangeHash::of(bytes).0;
+            let (at, to) = (at % bytes.len(), to % bytes.len());
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << bit;
+            prop_assert_ne!(hash(&changed), hash(&bytes));
+            let mut words: Vec<[u8; 8]> = bytes.as_chunks::<8>().0.to_vec();
+            if let (Some(one), Some(other)) = (words.get(at / 8).copied(), words.get(to / 8).copied()) {
+                let before = hash(words.as_flattened());
+                words.swap(at / 8, to / 8);
+                prop_assert_eq!(hash(words.as_flattened()) == before, one == other);
+            }
         }
     }
 

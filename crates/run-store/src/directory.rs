@@ -130,7 +130,8 @@ impl RunDirectory {
 
     /// Makes the run complete. After this returns it stays so, whatever happens to the machine.
     pub fn seal(&self, meta: &RunMeta) -> Result<()> {
-        assert!(meta.ending.is_some(), "a run is sealed with its ending");
+        let ending = meta.ending.as_ref().expect("a run is sealed with its ending");
+        (0..ending.threads).for_each(|thread| give_back_room(&self.thread_inputs(thread)));
         let (from, to) = (self.file(RECORDING), self.file(SEALED));
         write_whole(&from, &encode(meta))?;
         sync(&from)?;
@@ -380,6 +381,20 @@ pub fn remove_abandoned_parts(path: &Path) {
 }
 
 /// Returns when the file (or directory) is on the disk.
+/// Gives back what was allocated for a file ahead and is not used. If that cannot be, it stays.
+fn give_back_room(path: &Path) {
+    const BLOCK_BYTES: u64 = 512;
+    let Ok(metadata) = fs::metadata(path) else {
+        return;
+    };
+    if metadata.blocks() * BLOCK_BYTES > metadata.len() {
+        _ = OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(metadata.len()));
+    }
+}
+
 fn sync(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|file| file.sync_all())

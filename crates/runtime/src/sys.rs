@@ -199,6 +199,21 @@ pub fn allocate(file: i32, offset: u64, bytes: usize) -> Result<(), i32> {
     if got == 0 { Ok(()) } else { Err(-got as i32) }
 }
 
+/// The same for what is written to the file later: its length stays as it is.
+pub fn allocate_ahead(file: i32, offset: u64, bytes: u64) -> Result<(), i32> {
+    let arguments = [
+        file as usize,
+        libc::FALLOC_FL_KEEP_SIZE as usize,
+        offset as usize,
+        bytes as usize,
+        0,
+        0,
+    ];
+    // SAFETY: changes a file, not memory.
+    let got = unsafe { syscall(libc::SYS_fallocate, arguments) };
+    if got == 0 { Ok(()) } else { Err(-got as i32) }
+}
+
 pub fn write_all(file: i32, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: the kernel reads `bytes`, which is valid memory.

@@ -2,6 +2,7 @@
 use crate::calls;
 use crate::calls::descriptors;
 use crate::calls::quick;
+use crate::calls::rights;
 use crate::control;
 use crate::interpose;
 use crate::local::Local;
@@ -116,9 +117,11 @@ pub unsafe extern "C" fn enter() {
         "cmp rax, {calls}",
         "jae 7f",
         "lea r11, [rip + {table}]",
-        "movzx r11d, byte ptr [r11 + rax]",
+        "mov r11d, dword ptr [r11 + 4 * rax]",
         "test r11d, r11d",
         "je 7f",
+        "test r11d, {conditions}",
+        "je 3f",
         "test r11d, {unless_shown}",
         "je 2f",
         "cmp rdi, {followed}",
@@ -127,10 +130,28 @@ pub unsafe extern "C" fn enter() {
         "cmp byte ptr [rcx + rdi], 0",
         "jne 7f",
         "2:",
+        "test r11d, {unless_ours}",
+        "je 2f",
+        "cmp edi, dword ptr [rip + {directory}]",
+        "je 7f",
+        "2:",
         "test r11d, {unless_named}",
-        "je 3f",
+        "je 2f",
         "mov rcx, r8",
         "or rcx, r9",
+        "jne 7f",
+        "2:",
+        "test r11d, {only_flags}",
+        "je 2f",
+        "lea ecx, [rsi - {first_flags}]",
+        "cmp ecx, {last_flags} - {first_flags}",
+        "ja 7f",
+        "2:",
+        "test r11d, {only_memory}",
+        "je 3f",
+        "mov ecx, r10d",
+        "and ecx, {kind_of_mapping}",
+        "cmp ecx, {own_memory}",
         "jne 7f",
         "3:",
         // Is the thread observed, and outside of what we do ourselves?
@@ -192,10 +213,19 @@ pub unsafe extern "C" fn enter() {
         threaded = const offset_of!(control::Switches, threaded),
         calls = const quick::CALLS,
         table = sym quick::QUICK,
+        conditions = const quick::CONDITIONS,
         unless_shown = const quick::UNLESS_SHOWN,
         followed = const descriptors::FOLLOWED,
         streams = sym descriptors::STREAMS,
+        unless_ours = const quick::UNLESS_OURS,
+        directory = sym rights::DIRECTORY,
         unless_named = const quick::UNLESS_NAMED,
+        only_flags = const quick::ONLY_FLAGS,
+        first_flags = const libc::F_GETFD,
+        last_flags = const libc::F_SETFL,
+        only_memory = const quick::ONLY_MEMORY,
+        kind_of_mapping = const libc::MAP_TYPE | libc::MAP_ANONYMOUS,
+        own_memory = const libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         real = const quick::REAL,
         unless_timed = const quick::UNLESS_TIMED,
         command = const turns::COMMAND,
@@ -239,6 +269,8 @@ pub unsafe extern "C" fn enter_from_elsewhere() {
 
 // Room below the vector registers.
 const _: () = assert!(size_of::<Registers>() == 64);
+// The commands that read and write flags of a descriptor follow each other.
+const _: () = assert!(libc::F_GETFD == 1 && libc::F_SETFD == 2 && libc::F_GETFL == 3 && libc::F_SETFL == 4);
 // Three flags that are looked at as one word.
 const _: () = assert!(offset_of!(Local, inside_event) == offset_of!(Local, calls_pass) + 1);
 const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_pass) + 2);

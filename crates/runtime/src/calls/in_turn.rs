@@ -405,7 +405,7 @@ impl Local {
             self.diverge(divergence::SURVIVED, doing(number), 0, 0, 0);
         }
         if !self.is_at_end() {
-            let label = self.label();
+            let label = self.label(number);
             self.diverge(divergence::CALL, doing(number), u32::MAX, self.event(), label);
         }
     }

@@ -5,6 +5,7 @@
 //! next time.
 use crate::local::Local;
 use crate::turns;
+use core::ffi::c_long;
 use log_format::inputs::Short;
 use log_format::inputs::labels::LABEL;
 use log_format::inputs::labels::Labels;
@@ -13,7 +14,7 @@ use log_format::inputs::labels::split;
 /// A stack is only looked at so near its top: further down it may be another one, with nothing behind it.
 const REACH: usize = 1 << 16;
 const WORDS_MAX: usize = 128;
-const FOUND: usize = 16;
+const FOUND: usize = 64;
 
 /// What a thread knows of the calls it has made.
 pub struct CallLabels {
@@ -21,7 +22,7 @@ pub struct CallLabels {
     found: [Found; FOUND],
 }
 
-/// A word of the stack, as it was.
+/// A word of the stack, as it was. Calls that different places make on the same stack are often of different numbers.
 #[derive(Clone, Copy)]
 struct Found {
     stack: usize,
@@ -43,13 +44,13 @@ impl CallLabels {
         }
     }
 
-    /// The label of a call that was made on `stack`, of a thread whose stack ends at `top`; 0: there is none.
+    /// The label of a call of this number that was made on `stack`, of a thread whose stack ends at `top`; 0: there is none.
     #[inline]
-    fn of(&mut self, stack: usize, top: usize) -> u64 {
+    fn of(&mut self, number: u32, stack: usize, top: usize) -> u64 {
         if stack == 0 || stack >= top || top - stack > REACH {
             return 0;
         }
-        let found = &mut self.found[(stack >> 4) % FOUND];
+        let found = &mut self.found[(stack >> 4 ^ number as usize) % FOUND];
         // SAFETY: between `stack` and `top`, as below.
         if found.stack == stack && unsafe { (found.at as *const u64).read() } == found.label {
             return found.label;
@@ -93,7 +94,7 @@ impl Local {
         if !Labels::has_one(number, time) {
             return;
         }
-        let label = self.labels.of(stack, self.stack_top);
+        let label = self.labels.of(number, stack, self.stack_top);
         if !self.labels.expected.is_expected(number, label) {
             self.write_label(label);
         }
@@ -119,7 +120,7 @@ impl Local {
     }
 
     /// Replay: the label of the call under way.
-    pub fn label(&mut self) -> u64 {
-        self.labels.of(self.call_stack, self.stack_top)
+    pub fn label(&mut self, number: c_long) -> u64 {
+        self.labels.of(number as u32, self.call_stack, self.stack_top)
     }
 }

@@ -489,7 +489,7 @@ impl Local {
         let (entry, event) = (call.entry, self.event());
         if entry.number != number as u32 || entry.event != event {
             in_turn::note_difference(&entry);
-            let label = self.label();
+            let label = self.label(number);
             self.diverge(
                 divergence::CALL,
                 doing(number),

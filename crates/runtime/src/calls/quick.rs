@@ -4,6 +4,7 @@
 //! much code and memory a call touches. `entry::enter` looks at this table, makes the call itself and has it recorded after
 //! that: a system call that is made deep inside of functions costs a wrong prediction at the return of each.
 use crate::calls::check;
+use crate::calls::descriptors;
 use crate::calls::echoes;
 use crate::calls::entry::Registers;
 use crate::calls::inputs::Range;
@@ -11,6 +12,7 @@ use crate::calls::now;
 use crate::calls::table;
 use crate::calls::table::Size;
 use crate::calls::table::Treatment;
+use crate::calls::table::Written;
 use crate::control;
 use crate::local::Local;
 use core::ffi::c_long;
@@ -21,20 +23,37 @@ use log_format::inputs::Short;
 pub const CALLS: usize = 512;
 
 /// It is not logged: only counted.
-pub const REAL: u8 = 1 << 7;
+pub const REAL: u32 = 1 << 0;
 /// It is logged.
-const LOGGED: u8 = 1 << 6;
+const LOGGED: u32 = 1 << 1;
 /// Not if the first argument is a descriptor whose output a replay shows. Its time is when it began (`table::acts_on_others`).
-pub const UNLESS_SHOWN: u8 = 1 << 5;
+pub const UNLESS_SHOWN: u32 = 1 << 2;
 /// Not if the last two arguments ask for a name.
-pub const UNLESS_NAMED: u8 = 1 << 4;
+pub const UNLESS_NAMED: u32 = 1 << 3;
+/// Not if the first argument is a descriptor of ours (`rights.rs`).
+pub const UNLESS_OURS: u32 = 1 << 4;
+/// Only if the second argument is one of the commands that read and write flags of a descriptor.
+pub const ONLY_FLAGS: u32 = 1 << 5;
+/// Only if the fourth argument asks for memory of the process's own.
+pub const ONLY_MEMORY: u32 = 1 << 6;
 /// If it is not logged: unless it waits with a time limit.
-pub const UNLESS_TIMED: u8 = 1;
-/// As many elements as the result says are written to where the second argument points: the size of one.
-const ELEMENT: u8 = UNLESS_NAMED - 1;
+pub const UNLESS_TIMED: u32 = 1 << 7;
+/// All that is looked at beforehand.
+pub const CONDITIONS: u32 = UNLESS_SHOWN | UNLESS_NAMED | UNLESS_OURS | ONLY_FLAGS | ONLY_MEMORY;
+/// Its result is a descriptor.
+const OPENS: u32 = 1 << 8;
+
+/// The range it writes if it succeeds: which argument says where, and how many there are of how many bytes. No bytes: it writes nothing.
+const ARGUMENT_AT: u32 = 12;
+const COUNT_AT: u32 = 16;
+const BYTES_AT: u32 = 20;
+/// How many: one, as many as the result says, or as one of the arguments says, counted from this.
+const ONE: u32 = 0;
+const RESULT: u32 = 1;
+const FIRST_ARGUMENT: u32 = 2;
 
 /// For each call: 0, it has no quick way; or what it does.
-pub static QUICK: [u8; CALLS] = {
+pub static QUICK: [u32; CALLS] = {
     let mut all = [0; CALLS];
     let mut number = 0;
     while number < CALLS {
@@ -44,45 +63,84 @@ pub static QUICK: [u8; CALLS] = {
     all
 };
 
-/// No call is here that changes what descriptors stand for, or who may do what, or that another part of the runtime must know of.
-const fn quick(number: c_long) -> u8 {
+/// No call is here that makes one descriptor stand for what another one does, or changes who may do what, or that another part of the runtime must
+/// know of.
+const fn quick(number: c_long) -> u32 {
     let what = match number {
         libc::SYS_futex => REAL | UNLESS_TIMED,
-        libc::SYS_madvise | libc::SYS_sched_yield => REAL,
+        libc::SYS_mmap => REAL | ONLY_MEMORY,
+        libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_brk | libc::SYS_madvise | libc::SYS_sched_yield => REAL,
         libc::SYS_write
         | libc::SYS_writev
         | libc::SYS_pwrite64
         | libc::SYS_sendto
         | libc::SYS_sendmsg
+        | libc::SYS_sendfile
+        | libc::SYS_shutdown
         | libc::SYS_epoll_ctl => LOGGED | UNLESS_SHOWN,
-        libc::SYS_recvfrom => LOGGED | UNLESS_NAMED | 1,
+        libc::SYS_close => LOGGED | UNLESS_SHOWN | UNLESS_OURS,
+        libc::SYS_recvfrom => LOGGED | UNLESS_NAMED,
+        libc::SYS_openat => LOGGED | OPENS,
+        libc::SYS_fcntl => LOGGED | ONLY_FLAGS,
         libc::SYS_read
         | libc::SYS_pread64
         | libc::SYS_getdents64
+        | libc::SYS_stat
+        | libc::SYS_lstat
+        | libc::SYS_fstat
+        | libc::SYS_newfstatat
+        | libc::SYS_poll
         | libc::SYS_epoll_wait
         | libc::SYS_epoll_pwait
         | libc::SYS_lseek
+        | libc::SYS_setsockopt
+        | libc::SYS_times
         | libc::SYS_nanosleep
-        | libc::SYS_clock_nanosleep => LOGGED | element(number),
-        _ => 0,
+        | libc::SYS_clock_nanosleep => LOGGED,
+        _ => return 0,
     };
-    let treatment = table::look_up_const(number).treatment;
-    assert!(what & REAL == 0 || matches!(treatment, Treatment::Real | Treatment::Yield));
-    assert!(what & LOGGED == 0 || matches!(treatment, Treatment::Logged));
+    let row = table::look_up_const(number);
+    let is_mapping = number == libc::SYS_mmap;
+    assert!(what & REAL == 0 || is_mapping || matches!(row.treatment, Treatment::Real | Treatment::Yield));
+    assert!(what & LOGGED == 0 || matches!(row.treatment, Treatment::Logged));
     assert!(what & LOGGED == 0 || table::acts_on_others(number) == (what & UNLESS_SHOWN != 0));
-    what
+    let writes = match row.writes {
+        // The name, which is not asked for.
+        [first, _, _] if what & UNLESS_NAMED != 0 => range(first),
+        [] => 0,
+        [only] => range(only),
+        _ => panic!("writes several things"),
+    };
+    what | writes
 }
 
-/// The size of what the call writes so many of.
-const fn element(number: c_long) -> u8 {
-    match table::look_up_const(number).writes {
-        [] => 0,
-        [written] => match written.size {
-            Size::Result(bytes, _) if written.argument == 1 && bytes <= ELEMENT as u32 => bytes as u8,
-            _ => panic!("writes something else"),
-        },
-        _ => panic!("writes several things"),
+/// What is written, as the table has it.
+const fn range(written: &Written) -> u32 {
+    let (count, bytes) = match written.size {
+        Size::Fixed(bytes) => (ONE, bytes),
+        Size::Result(bytes, _) => (RESULT, bytes),
+        Size::Argument(count, bytes) => (FIRST_ARGUMENT + count as u32, bytes),
+        _ => panic!("writes something else"),
+    };
+    assert!(bytes < 1 << (u32::BITS - BYTES_AT));
+    (written.argument as u32) << ARGUMENT_AT | count << COUNT_AT | bytes << BYTES_AT
+}
+
+/// What a call of this kind has written: where, and how many bytes.
+#[inline]
+fn written(what: u32, arguments: &[usize; 6], result: isize) -> Option<(u64, usize)> {
+    let field = |at: u32| (what >> at & 0xf) as usize;
+    let bytes = (what >> BYTES_AT) as usize;
+    if bytes == 0 || result < 0 {
+        return None;
     }
+    let address = arguments[field(ARGUMENT_AT) % arguments.len()];
+    let count = match field(COUNT_AT) as u32 {
+        ONE => 1,
+        RESULT => result as usize,
+        argument => arguments[(argument - FIRST_ARGUMENT) as usize % arguments.len()],
+    };
+    (address != 0 && count != 0).then_some((address as u64, count * bytes))
 }
 
 /// The calling thread, if its calls can be recorded the quick way.
@@ -100,9 +158,11 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
     let Some(local) = Local::current() else {
         return result;
     };
-    let element = (QUICK[number as usize % CALLS] & ELEMENT) as usize;
-    let written = if result > 0 { result as usize * element } else { 0 };
-    let mut range = (written != 0).then_some((arguments[1] as u64, written));
+    let what = QUICK[number as usize % CALLS];
+    let mut range = written(what, arguments, result);
+    if what & OPENS != 0 && result >= 0 {
+        descriptors::follow(number, arguments, result);
+    }
     if number == libc::SYS_epoll_ctl && result == 0 {
         range = echoes::range(number, arguments).map(|given| (given.address as u64, given.bytes));
     }

@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use run_model::ThreadIndex;
 
 /// The run directory, once it is kept open; -1: files in it are found by their paths.
-static DIRECTORY: AtomicI32 = AtomicI32::new(-1);
+pub static DIRECTORY: AtomicI32 = AtomicI32::new(-1);
 /// Where descriptors of ours begin: above those that programs usually have, below the usual limit.
 const OUR_DESCRIPTORS: usize = 1000;
 

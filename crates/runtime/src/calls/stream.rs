@@ -26,6 +26,14 @@ use runtime_abi::truncated;
 const PAGE: usize = 4096;
 const WORD: usize = 8;
 pub const EXTENSION: &str = "inputs";
+/// What is put on the shelf ends at a multiple of this in the file, so that the page cache has large pages for it.
+const UNIT: usize = DESK_BYTES;
+/// When there is so much on the shelf, room for more is allocated ahead: that is cheaper than block by block.
+const SHELVED_MUCH: u64 = 1 << 20;
+const AHEAD: u64 = 1 << 22;
+/// How much of the desk is used before the shelf has anything: up to a unit's end.
+const FIRST_ROOM: usize = UNIT - SHELF_AT % UNIT;
+const _: () = assert!(FIRST_ROOM.is_multiple_of(PAGE) && FIRST_ROOM <= DESK_BYTES);
 /// Address space a stream needs.
 pub const MAPPED_BYTES: u64 = SHELF_AT as u64;
 
@@ -36,6 +44,8 @@ pub struct Stream {
     room: usize,
     used: usize,
     shelved: u64,
+    /// Where in the file the room ends that was allocated ahead.
+    allocated: u64,
     before: Before,
     thread: u32,
 }
@@ -47,6 +57,7 @@ impl Stream {
             room: 0,
             used: 0,
             shelved: 0,
+            allocated: 0,
             before: Before::new(),
             thread,
         }
@@ -155,8 +166,8 @@ impl Stream {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         let mut rest = bytes;
         if self.used + bytes.len() > self.room {
-            // More than a desk, so the desk at least; whole pages.
-            let shelved = (self.used + bytes.len()) / PAGE * PAGE;
+            // More than the room, so the desk at least.
+            let shelved = self.room + (self.used + bytes.len() - self.room) / UNIT * UNIT;
             let (direct, last) = bytes.split_at(shelved - self.used);
             self.shelve(direct)?;
             rest = last;
@@ -171,6 +182,7 @@ impl Stream {
         let bytes = (self.used + more.len()) as u64;
         count(bytes)?;
         let file = self.open(0)?;
+        self.allocate_ahead(file, bytes);
         // SAFETY: the desk is mapped, and has that many bytes.
         let desk = unsafe { core::slice::from_raw_parts(self.desk() as *const u8, self.used) };
         let written = sys::write_at(file, [desk, more], SHELF_AT as u64 + self.shelved);
@@ -180,7 +192,18 @@ impl Stream {
         // The desk is used again only after this.
         self.publish(inputs::SHELVED_OFFSET, self.shelved);
         self.used = 0;
+        self.room = DESK_BYTES;
         Ok(())
+    }
+
+    /// So many bytes are about to be put on the shelf.
+    fn allocate_ahead(&mut self, file: i32, bytes: u64) {
+        let start = SHELF_AT as u64 + self.shelved;
+        if self.shelved >= SHELVED_MUCH && start + bytes > self.allocated {
+            // If there is no room, or no such call, writing tells.
+            _ = sys::allocate_ahead(file, start, bytes + AHEAD);
+            self.allocated = start + bytes + AHEAD;
+        }
     }
 
     /// The last entry, which has no ranges, was another one.
@@ -235,7 +258,7 @@ impl Stream {
         });
         sys::close(file);
         mapped?;
-        self.room = DESK_BYTES;
+        self.room = FIRST_ROOM;
         Ok(())
     }
 }
