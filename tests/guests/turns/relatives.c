@@ -32,13 +32,13 @@ int main(void) {
             tell(to_parent[1]);
             listen_to(to_child[0]);
         }
-        say("child: %d\n", shared[1]);
+        say("forked: %d\n", shared[1]);
         exit(0);
     }
     for (int round = 1; round <= ROUNDS; round++) {
         listen_to(to_parent[0]);
         if (round % 3 == 0)
-            say("parent: %d\n", shared[0]);
+            say("first: %d\n", shared[0]);
         compute(10000);
         shared[1] = 2 * shared[0];
         tell(to_child[1]);

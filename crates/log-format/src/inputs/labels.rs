@@ -7,7 +7,8 @@ use super::mix;
 /// No call has this number, and it has a short form: the label of the call that follows. The low half of it is the check, the high half the result.
 pub const LABEL: u32 = 509;
 
-const EXPECTED: usize = 256;
+/// How many pairs of a label and a number are remembered.
+pub const EXPECTED: usize = 256;
 /// Where the highest bits of the product end up, which depend on all others.
 const INDEX_AT: u32 = 29 - EXPECTED.trailing_zeros();
 
@@ -38,6 +39,13 @@ impl Labels {
         time != 0 && number < LABEL
     }
 
+    /// The label that is expected of the next call, if it has this number, and which of all that are remembered it is.
+    #[inline]
+    pub fn look(&self, number: u32) -> (usize, u64) {
+        let index = (mix(self.last.rotate_left(32), u64::from(number)) >> INDEX_AT) as usize % EXPECTED;
+        (index, self.next[index])
+    }
+
     /// Writer: the next call has this number and this label. False: the label has to be written.
     #[inline]
     pub fn is_expected(&mut self, number: u32, label: u64) -> bool {
@@ -52,8 +60,7 @@ impl Labels {
 
     #[inline]
     fn take(&mut self, number: u32, label: Option<u64>) -> (u64, bool) {
-        let index = (mix(self.last.rotate_left(32), u64::from(number)) >> INDEX_AT) as usize % EXPECTED;
-        let expected = self.next[index];
+        let (index, expected) = self.look(number);
         let label = label.unwrap_or(expected);
         self.next[index] = label;
         self.last = label;

@@ -18,6 +18,11 @@ pub struct Registers {
     pub arguments: [usize; 6],
     /// When it began, if it went the quick way and is logged, in a process with several threads.
     pub began: u64,
+    /// Where vector registers are kept.
+    _vectors: [[u64; 2]; 16],
+    /// The room for a name, of a call that writes one and went the quick way.
+    pub room: u32,
+    _padding: [u32; 3],
 }
 
 /// Calls a function with the registers and, as its second argument, what is in rax; then all registers are as before, but
@@ -88,7 +93,7 @@ macro_rules! make_room {
             "mov rbp, rsp\n",
             ".cfi_def_cfa_register rbp\n",
             "and rsp, -16\n",
-            "sub rsp, 320\n",
+            "sub rsp, 336\n",
             "mov [rsp], rax\n",
         )
     };
@@ -148,11 +153,18 @@ pub unsafe extern "C" fn enter() {
         "ja 7f",
         "2:",
         "test r11d, {only_memory}",
-        "je 3f",
+        "je 2f",
         "mov ecx, r10d",
         "and ecx, {kind_of_mapping}",
         "cmp ecx, {own_memory}",
         "jne 7f",
+        "2:",
+        "test r11d, {names}",
+        "je 3f",
+        "test rdx, rdx",
+        "je 3f",
+        "mov ecx, dword ptr [rdx]",
+        "mov dword ptr [rsp + {room}], ecx",
         "3:",
         // Is the thread observed, and outside of what we do ourselves?
         "mov rcx, qword ptr [rip + __refrain_local@GOTTPOFF]",
@@ -225,6 +237,8 @@ pub unsafe extern "C" fn enter() {
         last_flags = const libc::F_SETFL,
         only_memory = const quick::ONLY_MEMORY,
         kind_of_mapping = const libc::MAP_TYPE | libc::MAP_ANONYMOUS,
+        names = const quick::NAMES,
+        room = const offset_of!(Registers, room),
         own_memory = const libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         real = const quick::REAL,
         unless_timed = const quick::UNLESS_TIMED,
@@ -267,8 +281,8 @@ pub unsafe extern "C" fn enter_from_elsewhere() {
     )
 }
 
-// Room below the vector registers.
-const _: () = assert!(size_of::<Registers>() == 64);
+// As `make_room` and `call_preserving` have it.
+const _: () = assert!(size_of::<Registers>() == 336 && offset_of!(Registers, _vectors) == 64);
 // The commands that read and write flags of a descriptor follow each other.
 const _: () = assert!(libc::F_GETFD == 1 && libc::F_SETFD == 2 && libc::F_GETFL == 3 && libc::F_SETFL == 4);
 // Three flags that are looked at as one word.
@@ -277,7 +291,7 @@ const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_
 
 /// Where the stack is that a call of libc's was made on: above the registers, rbp, the way back to the trampoline, and what the
 /// trampoline leaves free.
-const STACK_AT: usize = 320 + 16 + 128;
+const STACK_AT: usize = size_of::<Registers>() + 16 + 128;
 
 impl Registers {
     pub fn stack(&self) -> usize {

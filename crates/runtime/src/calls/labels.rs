@@ -1,12 +1,13 @@
 //! Scope `inputs`, several threads: which code of the program made a call (`log_format::inputs::labels`).
 //!
 //! A label is the nearest return address above the call that lies neither in libc nor in this library (`turns::labels`): the program's
-//! own call of `read`, or of `fread`. The words of the stack are looked at one by one; where one was found is looked at first the
-//! next time.
+//! own call of `read`, or of `fread`. The words of the stack are looked at one by one; but first, whether the one that is expected is where it was
+//! the last time.
 use crate::local::Local;
 use crate::turns;
 use core::ffi::c_long;
 use log_format::inputs::Short;
+use log_format::inputs::labels::EXPECTED;
 use log_format::inputs::labels::LABEL;
 use log_format::inputs::labels::Labels;
 use log_format::inputs::labels::split;
@@ -14,33 +15,21 @@ use log_format::inputs::labels::split;
 /// A stack is only looked at so near its top: further down it may be another one, with nothing behind it.
 const REACH: usize = 1 << 16;
 const WORDS_MAX: usize = 128;
-const FOUND: usize = 64;
 
 /// What a thread knows of the calls it has made.
 pub struct CallLabels {
     expected: Labels,
-    found: [Found; FOUND],
+    /// Of each label that is expected, the word of the stack, above that of the call, in which it was found.
+    found: [u8; EXPECTED],
 }
 
-/// A word of the stack, as it was. Calls that different places make on the same stack are often of different numbers.
-#[derive(Clone, Copy)]
-struct Found {
-    stack: usize,
-    at: usize,
-    label: u64,
-}
+const _: () = assert!(WORDS_MAX <= u8::MAX as usize);
 
 impl CallLabels {
     pub const fn new() -> CallLabels {
         CallLabels {
             expected: Labels::new(),
-            found: [const {
-                Found {
-                    stack: 0,
-                    at: 0,
-                    label: 0,
-                }
-            }; FOUND],
+            found: [0; EXPECTED],
         }
     }
 
@@ -50,22 +39,18 @@ impl CallLabels {
         if stack == 0 || stack >= top || top - stack > REACH {
             return 0;
         }
-        let found = &mut self.found[(stack >> 4 ^ number as usize) % FOUND];
-        // SAFETY: between `stack` and `top`, as below.
-        if found.stack == stack && unsafe { (found.at as *const u64).read() } == found.label {
-            return found.label;
-        }
         let words = ((top - stack) / size_of::<u64>()).min(WORDS_MAX);
         // SAFETY: the part of the thread's stack that is in use, and what libc has above it: what called us is below.
         let words = unsafe { core::slice::from_raw_parts(stack as *const u64, words) };
+        let (index, label) = self.expected.look(number);
+        let found = &mut self.found[index];
+        if label != 0 && words.get(*found as usize) == Some(&label) {
+            return label;
+        }
         let Some(nth) = words.iter().position(|word| turns::is_return_address(*word)) else {
             return 0;
         };
-        *found = Found {
-            stack,
-            at: &raw const words[nth] as usize,
-            label: words[nth],
-        };
+        *found = nth as u8;
         words[nth]
     }
 }

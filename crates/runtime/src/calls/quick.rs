@@ -13,6 +13,8 @@ use crate::calls::table;
 use crate::calls::table::Size;
 use crate::calls::table::Treatment;
 use crate::calls::table::Written;
+use crate::calls::written::Ranges;
+use crate::calls::written::collect;
 use crate::control;
 use crate::local::Local;
 use core::ffi::c_long;
@@ -38,10 +40,12 @@ pub const ONLY_FLAGS: u32 = 1 << 5;
 pub const ONLY_MEMORY: u32 = 1 << 6;
 /// If it is not logged: unless it waits with a time limit.
 pub const UNLESS_TIMED: u32 = 1 << 7;
+/// It writes a name, for which there is as much room as the word says to which the third argument points, and then how long that is.
+pub const NAMES: u32 = 1 << 8;
 /// All that is looked at beforehand.
-pub const CONDITIONS: u32 = UNLESS_SHOWN | UNLESS_NAMED | UNLESS_OURS | ONLY_FLAGS | ONLY_MEMORY;
+pub const CONDITIONS: u32 = UNLESS_SHOWN | UNLESS_NAMED | UNLESS_OURS | ONLY_FLAGS | ONLY_MEMORY | NAMES;
 /// Its result is a descriptor.
-const OPENS: u32 = 1 << 8;
+const OPENS: u32 = 1 << 9;
 
 /// The range it writes if it succeeds: which argument says where, and how many there are of how many bytes. No bytes: it writes nothing.
 const ARGUMENT_AT: u32 = 12;
@@ -81,6 +85,8 @@ const fn quick(number: c_long) -> u32 {
         libc::SYS_close => LOGGED | UNLESS_SHOWN | UNLESS_OURS,
         libc::SYS_recvfrom => LOGGED | UNLESS_NAMED,
         libc::SYS_openat => LOGGED | OPENS,
+        libc::SYS_accept | libc::SYS_accept4 => LOGGED | OPENS | NAMES,
+        libc::SYS_getsockname | libc::SYS_getpeername => LOGGED | NAMES,
         libc::SYS_fcntl => LOGGED | ONLY_FLAGS,
         libc::SYS_read
         | libc::SYS_pread64
@@ -107,6 +113,10 @@ const fn quick(number: c_long) -> u32 {
     let writes = match row.writes {
         // The name, which is not asked for.
         [first, _, _] if what & UNLESS_NAMED != 0 => range(first),
+        [first, second] if what & NAMES != 0 => {
+            assert!(matches!(first.size, Size::LengthAt(2)) && second.argument == 2);
+            0
+        }
         [] => 0,
         [only] => range(only),
         _ => panic!("writes several things"),
@@ -188,8 +198,10 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
         };
     }
     local.note_label(call.number, call.time, registers.stack());
+    if what & NAMES != 0 && arguments[2] != 0 && result >= 0 {
+        local.record_name(&call, registers);
     // SAFETY: the kernel has just written the range, or read it.
-    if !unsafe { local.inputs.append_short(&call) } {
+    } else if !unsafe { local.inputs.append_short(&call) } {
         local.record_at_length(&call);
     }
     // Release: as in `Local::complete`; nobody waits for events while recording.
@@ -222,6 +234,22 @@ impl Local {
         } else {
             core::slice::from_ref(&range)
         };
+        self.record_ranges(call, ranges);
+    }
+
+    /// A call that wrote a name and its length.
+    #[inline(never)]
+    fn record_name(&mut self, call: &Short, registers: &Registers) {
+        let arguments = &registers.arguments;
+        let writes = table::look_up(registers.number, arguments).writes;
+        let mut before = [0; 6];
+        before[2] = registers.room;
+        let mut ranges = Ranges::new();
+        collect(writes, arguments, arguments, call.result as isize, &before, &mut ranges);
+        self.record_ranges(call, ranges.all());
+    }
+
+    fn record_ranges(&mut self, call: &Short, ranges: &[Range]) {
         let mut entry = self.input_entry(call.number as c_long, call.result as isize, call.check);
         entry.time = call.time;
         entry.check = call.check;
