@@ -158,7 +158,7 @@ mod tests {
             "\u{1}",
         ] {
             let text = format!("{good}{bad}\n");
-            assert_eq!(decode(text.as_bytes()), Err(NoMove(3)), "{bad:?}");
+            assert_eq!(decode(text.as_bytes()), Err(NoMove(moves().len() + 1)), "{bad:?}");
         }
         assert_eq!(decode(b"\xff"), Err(NoMove(1)));
     }

@@ -313,6 +313,15 @@ pub fn prefetch(address: u64, to_write: bool) {
     }
 }
 
+/// The kernel's clock that only goes forwards, not the one that the program may be shown.
+pub fn now_ns() -> u64 {
+    let mut time = [0u64; 2];
+    let arguments = [libc::CLOCK_MONOTONIC as usize, time.as_mut_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the kernel writes a timespec, which is two 64-bit numbers.
+    unsafe { syscall(libc::SYS_clock_gettime, arguments) };
+    time[0] * 1_000_000_000 + time[1]
+}
+
 pub fn yield_now() {
     // SAFETY: no arguments.
     unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };

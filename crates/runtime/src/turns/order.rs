@@ -42,22 +42,8 @@ pub fn is_on() -> bool {
 /// Replay: threads take turns if the tool has written down the order of their inputs.
 pub fn open() {
     IS_ON.store(false, Relaxed);
-    let mut buffer = [0; 4352];
-    let path = control::path_in_run(FILE_NAME.as_bytes(), &mut buffer);
-    let Ok(file) = sys::open(path, libc::O_RDWR) else {
+    if map_file(FILE_NAME, TURNS).is_none() {
         return;
-    };
-    let bytes = sys::file_bytes(file);
-    // Of a process that was forked: in the place of its parent's, as the schedule.
-    let is_mapped =
-        bytes >= size_of::<TurnsHeader>() as u64 && sys::map_at(TURNS, bytes as usize, file, 0, true).is_ok();
-    sys::close(file);
-    if !is_mapped {
-        ending::die(b"cannot map the order of this run's inputs", 0);
-    }
-    let header = header();
-    if header.magic != MAGIC || header.version != VERSION || bytes_of(header) != bytes {
-        ending::die(b"the order of this run's inputs is damaged", 0);
     }
     RUN.store(0, Relaxed);
     HAPPENED.store(0, Relaxed);
@@ -66,6 +52,25 @@ pub fn open() {
     follow::open();
     accesses::open();
     checkpoint::open();
+}
+
+/// Maps a file of this layout for good, if there is one. Of a process that was forked: in the place of its parent's, as the schedule.
+pub fn map_file(name: &str, place: u64) -> Option<&'static TurnsHeader> {
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(name.as_bytes(), &mut buffer);
+    let file = sys::open(path, libc::O_RDWR).ok()?;
+    let bytes = sys::file_bytes(file);
+    let is_mapped =
+        bytes >= size_of::<TurnsHeader>() as u64 && sys::map_at(place, bytes as usize, file, 0, true).is_ok();
+    sys::close(file);
+    if !is_mapped {
+        ending::die(b"cannot map the order of this run's inputs", 0);
+    }
+    let header = header_at(place);
+    if header.magic != MAGIC || header.version != VERSION || bytes_of(header) != bytes {
+        ending::die(b"the order of this run's inputs is damaged", 0);
+    }
+    Some(header)
 }
 
 /// A copy of a process: the order is the same, the moves are others, and so is what is to be written down.
@@ -110,20 +115,29 @@ pub fn header() -> &'static TurnsHeader {
 }
 
 fn header_at(place: u64) -> &'static TurnsHeader {
-    // SAFETY: `open` mapped at least a header here, for good; and `open_again` as long as it looks at it.
+    // SAFETY: `map_file` mapped at least a header here, for good; and `open_again` as long as it looks at it.
     unsafe { &*(place as *const TurnsHeader) }
 }
 
 fn threads() -> &'static [ThreadTurns] {
-    let at = TURNS as usize + size_of::<TurnsHeader>();
-    // SAFETY: `open` found the file to be exactly as long as its header says.
-    unsafe { core::slice::from_raw_parts(at as *const ThreadTurns, header().threads as usize) }
+    threads_at(TURNS)
+}
+
+fn threads_at(place: u64) -> &'static [ThreadTurns] {
+    let at = place as usize + size_of::<TurnsHeader>();
+    // SAFETY: `map_file` found the file to be exactly as long as its header says.
+    unsafe { core::slice::from_raw_parts(at as *const ThreadTurns, header_at(place).threads as usize) }
 }
 
 fn runs() -> &'static [TurnRun] {
-    let at = threads().as_ptr_range().end;
+    runs_at(TURNS)
+}
+
+/// The runs of a file that `map_file` has mapped there.
+pub fn runs_at(place: u64) -> &'static [TurnRun] {
+    let at = threads_at(place).as_ptr_range().end;
     // SAFETY: as above.
-    unsafe { core::slice::from_raw_parts(at.cast(), header().runs as usize) }
+    unsafe { core::slice::from_raw_parts(at.cast(), header_at(place).runs as usize) }
 }
 
 pub fn moves() -> &'static [MoveEntry] {
