@@ -1,9 +1,13 @@
-// A second of computing by threads that hand on work to each other and print, and only then a race: an account is read in one critical
+// A while of computing by threads that hand on work to each other and print, and only then a race: an account is read in one critical
 // section and written in another. What is searched for is at the end; attempts need not go through the beginning.
 //# fails: exit 3
+//# bench: -DSTEPS=5000000
 #include "../say.h"
 #include <pthread.h>
 
+#ifndef STEPS
+#define STEPS 1000000
+#endif
 enum { THREADS = 4, ROUNDS = 48 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -19,7 +23,7 @@ static void *work(void *argument) {
         pthread_mutex_lock(&mutex);
         while (turn != me)
             pthread_cond_wait(&turned, &mutex);
-        for (volatile int i = 0; i < 5000000; i++)
+        for (volatile int i = 0; i < STEPS; i++)
             own = own * 1103515245 + 12345;
         say("round %d: %d has %u\n", round, me, own);
         turn = (turn + 1) % THREADS;
