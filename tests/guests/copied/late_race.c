@@ -1,7 +1,6 @@
 // A while of computing by threads that hand on work to each other and print, and only then a race: an account is read in one critical
 // section and written in another. What is searched for is at the end; attempts need not go through the beginning.
 //# fails: exit 3
-//# bench: -DSTEPS=5000000
 #include "../say.h"
 #include <pthread.h>
 
