@@ -48,6 +48,29 @@ pub struct Divergence {
     pub hint: Option<String>,
 }
 
+/// Which process of a replay that did not end as recorded went wrong first: 0 is the first one, the others follow in the run's order. One that
+/// says so comes before one that ended otherwise.
+pub fn guilty(loaded: &LoadedRun, plan: &Plan, observed: &Observed, checks: &[Check]) -> usize {
+    let has_diverged = |end: End| matches!(end, End::Diverged(_));
+    if has_diverged(observed.end) {
+        return 0;
+    }
+    let others = loaded.processes.iter().zip(&plan.processes).zip(&observed.processes);
+    let differs = |((loaded, plan), observed): ((&LoadedRun, &Plan), &ObservedProcess)| {
+        let checks = verify::process_checks(loaded, &plan.schedule, observed);
+        checks.iter().any(|check| !check.passed)
+    };
+    let is_first_same = checks.iter().all(|check| check.passed || check.name == "others");
+    let diverged = observed.processes.iter().position(|other| has_diverged(other.end));
+    let different = || {
+        others
+            .map(differs)
+            .position(|differs| differs)
+            .filter(|_| is_first_same)
+    };
+    diverged.or_else(different).map_or(0, |other| other + 1)
+}
+
 /// Explains a replay that did not end as recorded: the process that went wrong first.
 pub fn explain_run(
     loaded: &LoadedRun,
@@ -61,46 +84,34 @@ pub fn explain_run(
         slots: observed.slots.clone(),
         turns: observed.turns,
     };
-    let others = loaded.processes.iter().zip(&plan.processes).zip(&observed.processes);
-    let others: Vec<_> = others
-        .map(|((loaded, plan), observed)| {
-            let checks = verify::process_checks(loaded, &plan.schedule, observed);
-            (loaded, &plan.schedule, observed, checks)
-        })
-        .filter(|(.., checks)| checks.iter().any(|check| !check.passed))
-        .collect();
-    let diverged = |end: End| matches!(end, End::Diverged(_));
-    let guilty = others
-        .iter()
-        .find(|(_, _, observed, _)| diverged(observed.end))
-        .or_else(|| {
-            others
-                .first()
-                .filter(|_| checks.iter().all(|check| check.passed || check.name == "others"))
-        });
-    match guilty {
-        Some((process, schedule, observed, checks)) if !diverged(whole.end) => {
-            let number = process.beginning.process;
+    let (mut explained, plan, turns) = match guilty(loaded, plan, observed, checks).checked_sub(1) {
+        None => {
+            let explained = explain(loaded, &plan.schedule, &whole, checks, run_name);
+            (explained, plan, observed.turns)
+        }
+        Some(other) => {
+            let (loaded, plan, observed) = (
+                &loaded.processes[other],
+                &plan.processes[other],
+                &observed.processes[other],
+            );
+            let number = loaded.beginning.process;
             let name = format!("{run_name}/process-{number}");
-            let explained = explain(process, schedule, observed, checks, &name);
-            Divergence {
-                what: format!("process {number}: {}", explained.what),
-                ..explained
-            }
+            let checks = verify::process_checks(loaded, &plan.schedule, observed);
+            let mut explained = explain(loaded, &plan.schedule, observed, &checks, &name);
+            explained.what = format!("process {number}: {}", explained.what);
+            (explained, plan, observed.turns)
         }
-        _ => {
-            let mut explained = explain(loaded, &plan.schedule, &whole, checks, run_name);
-            if let Some(turns) = &plan.turns {
-                explained.hint = Some(format!(
-                    "its threads were replayed one at a time, in the order of their inputs, of which {} of {} came again; what \
-                     they did to each other is not recorded at scope inputs, so the order alone may not be enough (docs/turns.md)",
-                    observed.turns.reached,
-                    turns.events()
-                ));
-            }
-            explained
-        }
+    };
+    if let Some(order) = &plan.turns {
+        explained.hint = Some(format!(
+            "its threads were replayed one at a time, in the order of their inputs, of which {} of {} came again; what \
+             they did to each other is not recorded at scope inputs, so the order alone may not be enough (docs/turns.md)",
+            turns.reached,
+            order.events()
+        ));
     }
+    explained
 }
 
 /// Explains one process that did not end as recorded.

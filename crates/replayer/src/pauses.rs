@@ -6,19 +6,21 @@
 //! the next failure is looked at. It is tried wherever a thread has come from the same inputs and goes to the same one, too: that is
 //! the same code, mostly.
 use crate::Result;
+use crate::divergence;
 use crate::loaded::Input;
 use crate::loaded::LoadedRun;
 use crate::loaded::What;
 use crate::prepare::Observer;
 use crate::prepare::Work;
 use crate::supervise::End;
-use crate::supervise::Observed;
 use crate::sys;
 use crate::turns;
 use crate::turns::Attempts;
 use crate::turns::Came;
+use crate::verify;
 use log_format::pauses::FILE_NAME;
 use log_format::pauses::NoPause;
+use run_model::Op;
 use run_model::Pause;
 use run_model::Stamp;
 use run_model::ThreadIndex;
@@ -73,6 +75,17 @@ pub fn apply(pauses: &[Pause], inputs: &[Vec<Input>], stamps: &mut [Vec<Stamp>])
     Ok(())
 }
 
+/// What an exchange compares with was read shortly before it, without a place: so its thread goes on late before it.
+pub fn before_exchanges(inputs: &[Vec<Input>], stamps: &mut [Vec<Stamp>]) {
+    for (own, stamps) in inputs.iter().zip(stamps) {
+        for (had, next) in own.iter().enumerate().skip(1) {
+            if next.what == What::Sync(Op::CompareExchange) {
+                hold(stamps, had);
+            }
+        }
+    }
+}
+
 /// The thread goes on behind its last input when it comes to the next one.
 fn hold(stamps: &mut [Stamp], had: usize) {
     let next = stamps[had];
@@ -115,26 +128,26 @@ pub fn settle(
 ) -> Result<Settled> {
     let started = Instant::now();
     let attempts = Attempts::prepare(run.clone(), run_name, observer)?;
-    let mut family = Family::load(&attempts, again)?;
+    let mut processes = Processes::load(&attempts, again)?;
     let mut count = 1;
-    let mut last = family.attempt()?;
+    let mut last = processes.attempt()?;
     while let Some(failure) = &last {
         observer.at(Work::Settle, failure.reached, failure.events);
         let is_late = || time_max.is_some_and(|most| started.elapsed() >= most) || sys::caught_signal().is_some();
         let mut better = None;
-        for pause in family.candidates(failure) {
+        for pause in processes.candidates(failure) {
             if is_late() {
                 break;
             }
             count += 1;
-            family.pauses[failure.process].push(pause);
-            let came = family.attempt()?;
+            processes.pauses[failure.process].push(pause);
+            let came = processes.attempt()?;
             let is_further = |next: &Failure| next.process != failure.process || next.reached > failure.reached;
             if came.as_ref().is_none_or(is_further) {
                 better = Some(came);
                 break;
             }
-            family.pauses[failure.process].pop();
+            processes.pauses[failure.process].pop();
         }
         match better {
             Some(came) => last = came,
@@ -142,14 +155,14 @@ pub fn settle(
         }
     }
     observer.done();
-    family.keep()?;
+    processes.keep()?;
     let (reached, events) = match &last {
         Some(failure) => (failure.reached, failure.events),
-        None => (family.events(), family.events()),
+        None => (processes.events(), processes.events()),
     };
     Ok(Settled {
         attempts: count,
-        pauses: family.pauses.iter().map(Vec::len).sum(),
+        pauses: processes.pauses.iter().map(Vec::len).sum(),
         is_same: last.is_none(),
         reached,
         events,
@@ -169,22 +182,22 @@ struct Failure {
 }
 
 /// The processes of a run, each with the pauses of its threads.
-struct Family<'a> {
+struct Processes<'a> {
     attempts: &'a Attempts,
     /// Those with a place, of each process and thread; nothing, if its threads take no turns.
     inputs: Vec<Option<Vec<Vec<Input>>>>,
     pauses: Vec<Vec<Pause>>,
 }
 
-impl<'a> Family<'a> {
-    fn load(attempts: &'a Attempts, again: bool) -> Result<Family<'a>> {
+impl<'a> Processes<'a> {
+    fn load(attempts: &'a Attempts, again: bool) -> Result<Processes<'a>> {
         let known = |loaded: &LoadedRun| if again { Ok(Vec::new()) } else { of(&loaded.run) };
         let placed = |loaded: &LoadedRun| {
             turns::are_taken(loaded)
                 .then(|| turns::placed_inputs(loaded))
                 .transpose()
         };
-        Ok(Family {
+        Ok(Processes {
             attempts,
             inputs: attempts.loaded.all().map(placed).collect::<Result<_>>()?,
             pauses: attempts.loaded.all().map(known).collect::<Result<_>>()?,
@@ -225,7 +238,8 @@ impl<'a> Family<'a> {
             return Ok(None);
         }
         let observed = &attempt.observed;
-        let process = guilty(observed);
+        let (loaded, plan) = (&self.attempts.loaded, &self.attempts.plan);
+        let process = divergence::guilty(loaded, plan, observed, &verify::verify(loaded, plan, observed));
         let (end, turns) = match process.checked_sub(1) {
             None => (observed.end, observed.turns),
             Some(other) => (observed.processes[other].end, observed.processes[other].turns),
@@ -274,13 +288,6 @@ impl<'a> Family<'a> {
     }
 }
 
-/// The process that went another way first: one that says so, before one that ended otherwise.
-fn guilty(observed: &Observed) -> usize {
-    let ends = || std::iter::once(observed.end).chain(observed.processes.iter().map(|other| other.end));
-    let diverged = ends().position(|end| matches!(end, End::Diverged(_)));
-    diverged.unwrap_or(0)
-}
-
 /// How many of the first `reached` inputs each thread has, and who had one last.
 fn had(order: &Turns, reached: u64) -> (Vec<u64>, Vec<ThreadIndex>) {
     let mut had = vec![0; order.threads as usize];
@@ -306,7 +313,6 @@ fn had(order: &Turns, reached: u64) -> (Vec<u64>, Vec<ThreadIndex>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use run_model::Op;
     use run_model::RunKind;
     use run_model::TurnRun;
 

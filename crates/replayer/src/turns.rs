@@ -25,7 +25,6 @@ use crate::verify;
 use log_format::turns::Wanted;
 use run_model::Kind;
 use run_model::Move;
-use run_model::Op;
 use run_model::Pause;
 use run_model::Stamp;
 use run_model::ThreadIndex;
@@ -83,9 +82,7 @@ pub fn order_with(loaded: &LoadedRun, inputs: &[Vec<Input>], pauses: &[Pause]) -
         },
     };
     let mut stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
-    for (stamps, inputs) in stamps.iter_mut().zip(inputs) {
-        delay_exchanges(stamps, inputs);
-    }
+    pauses::before_exchanges(inputs, &mut stamps);
     pauses::apply(pauses, inputs, &mut stamps).map_err(|line| Error::UnusablePauses {
         run: loaded.run.name(),
         line,
@@ -96,15 +93,6 @@ pub fn order_with(loaded: &LoadedRun, inputs: &[Vec<Input>], pauses: &[Pause]) -
     };
     check(loaded, inputs, &turns)?;
     Ok(turns)
-}
-
-/// What an exchange compares with was read shortly before it, without a place: so its thread goes on late before it, not as soon as it could.
-fn delay_exchanges(stamps: &mut [Stamp], inputs: &[Input]) {
-    for (i, next) in inputs.iter().enumerate().skip(1) {
-        if next.what == What::Sync(Op::CompareExchange) {
-            stamps[i - 1].ended = stamps[i - 1].ended.max(next.time - 1);
-        }
-    }
 }
 
 /// The judge of what a search has found.

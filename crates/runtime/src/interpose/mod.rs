@@ -1,4 +1,4 @@
-//! The functions of libc and libstdc++ that we stand in front of. Each converts, calls, returns.
+//! The functions of libc, libstdc++, libomp and libapr that we stand in front of. Each converts, calls, returns.
 //!
 //! The pattern is always one of two. Acquiring operations (lock, wait) do the real thing first and then record that
 //! they have it; releasing operations (unlock, post, signal) record first and then do the real thing. So the recorded
