@@ -1,4 +1,4 @@
-//! Exports the thread-local variable that `src/local.rs` defines in assembly: a cdylib exports only Rust items by
+//! Exports the thread-local variable that `src/local/mod.rs` defines in assembly: a cdylib exports only Rust items by
 //! itself, and stable Rust has no thread-local items with a name and a model of our choice.
 fn main() {
     let directory = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");

@@ -24,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
         return;
     }
     let (counts, streams) = rest.split_at(threads);
-    let mut logs = Logs { method: Method::ALL[usize::from(first / 4 % 4)], ..Logs::default() };
+    let mut logs = Logs { method: Method::ALL[usize::from(first / 4) % Method::ALL.len()], ..Logs::default() };
     for (thread, stream) in streams.chunks(streams.len() / threads + 1).enumerate() {
         let thread_index = ThreadIndex(thread as u32);
         let mut hash = RollingHash::new();
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
         file.extend_from_slice(stream);
         let prefix = decode_prefix(&file, thread_index);
         let events = u64::from(counts[thread] & 0x7f);
-        logs.threads.push(ThreadLog { records: prefix.log.records, events, torn: counts[thread] & 0x80 != 0 });
+        logs.threads.push(ThreadLog { records: prefix.log.records, events, torn: counts[thread] & 0x80 != 0, inputs: Vec::new() });
     }
     for hints in [Hints::Use, Hints::Ignore] {
         if let Ok(solution) = solve(&logs, hints) {

@@ -3,6 +3,7 @@
 //! Variants take turns inside every repetition, so that a slow minute of a shared machine hits all of them; medians of
 //! ratios are robust against the rest. Processor time is compared, because wall time on a busy machine is not ours;
 //! replay is compared by wall time, since waiting is what it does.
+pub mod against;
 mod bars;
 pub mod inputs;
 mod lab;

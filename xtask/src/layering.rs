@@ -5,13 +5,25 @@ use crate::command::Run;
 use serde_json::Value;
 
 /// Our crates that each of our crates may use, and whether it may use anything from outside.
-const ALLOWED: [(&str, &[&str], Outside); 17] = [
+const ALLOWED: &[(&str, &[&str], Outside)] = &[
     // Core: values in, values out.
     ("run-model", &[], Outside::Nothing),
-    ("runtime-abi", &[], Outside::Nothing),
+    ("runtime-abi", &["run-model"], Outside::Nothing),
     ("program-image", &[], Outside::Nothing),
+    ("machine", &[], Outside::Nothing),
+    ("thread-cells", &[], Outside::Nothing),
     ("log-format", &["run-model", "runtime-abi"], Outside::Nothing),
     ("constraint-solver", &["run-model"], Outside::Nothing),
+    (
+        "turn-scheduler",
+        &["machine", "run-model", "runtime-abi"],
+        Outside::Nothing,
+    ),
+    (
+        "access-protocol",
+        &["machine", "run-model", "runtime-abi", "log-format"],
+        Outside::Nothing,
+    ),
     // The judge never sees the solver it judges.
     ("schedule-checker", &["run-model"], Outside::Nothing),
     ("failure-report", &["run-model"], Outside::Nothing),
@@ -21,7 +33,16 @@ const ALLOWED: [(&str, &[&str], Outside); 17] = [
     ("instrumentor", &["run-model", "runtime-abi"], Outside::Anything),
     (
         "refrain-runtime",
-        &["run-model", "runtime-abi", "log-format", "program-image"],
+        &[
+            "run-model",
+            "runtime-abi",
+            "log-format",
+            "program-image",
+            "machine",
+            "thread-cells",
+            "turn-scheduler",
+            "access-protocol",
+        ],
         Outside::Only("libc"),
     ),
     ("run-store", &["run-model", "runtime-abi"], Outside::Anything),
@@ -62,6 +83,9 @@ const ALLOWED: [(&str, &[&str], Outside); 17] = [
             "run-model",
             "runtime-abi",
             "log-format",
+            "machine",
+            "access-protocol",
+            "turn-scheduler",
             "constraint-solver",
             "schedule-checker",
         ],

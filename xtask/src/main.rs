@@ -3,8 +3,13 @@
 //! Needs nothing but Rust: `setup` installs the rest. Everything built goes to `target/`.
 mod bench;
 mod command;
+mod counts;
+mod cycles;
+mod debian;
 mod demo;
 mod layering;
+mod methods;
+mod peers;
 mod setup;
 mod tidy;
 
@@ -24,6 +29,7 @@ usage: cargo xtask <command>
   check                 format, lints, tidiness, who may depend on whom
   test                  setup, build, and all tests; what CI runs
   guests [NAME]         the guest programs alone, or those whose name contains NAME
+  counts [CHECKOUT...]  how entangled the runtime is: mode tests, statics, unsafe blocks, circles of imports
   fuzz [CASES]          property tests of decoders, solver and recorder with many cases (default 20000)
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
@@ -33,7 +39,7 @@ usage: cargo xtask <command>
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)
         --no-write        print the table, leave docs/benchmarks.md alone
-  bench search [OPTION] what the search for moves costs, in several ways
+  bench search [OPTION] what the search for edits costs, in several ways
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   searches of each recording (3)
         --limit SECONDS   after which a search is stopped (60)
@@ -54,7 +60,20 @@ usage: cargo xtask <command>
         --repetitions N   runs of each variant, interleaved (default 3; five times as many of the shortest)
         --limit SECONDS   for one solution of Z3 (default 60)
         --quick           once, two threads, the papers' bugs; docs/ is left alone
-        --no-write        print the tables, leave docs/ alone";
+        --no-write        print the tables, leave docs/ alone
+  bench against REFRAIN [OPTION] another build of refrain against this one, by turns: recording and replaying
+        --cases A,B       only those with one of these in their names (then docs/benchmarks.md is left alone)
+        --repetitions N   pairs of each case (default 5)
+        --no-write        print the table, leave docs/benchmarks.md alone
+  peers debian [OPTION] ordinary command lines (tests/debian/lines): natively, recorded at scope inputs, replayed
+        --only TEXT       only those with TEXT in them
+        --replays N       of each (default 3)
+        --refrain FILE    another refrain than target/release/refrain
+  peers rr FOLDER [OPTION] the test programs of rr, whose sources are in FOLDER: natively, recorded at scope inputs, replayed
+        --only A,B        only these
+        --json            one value for all of them
+        --jobs N          at a time (default: as many as there are processors)
+        --refrain FILE    another refrain than target/release/refrain";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -67,6 +86,7 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["guests"] => guests(None),
         ["guests", name] => guests(Some(name)),
+        ["counts", checkouts @ ..] => counts::counts(checkouts),
         ["fuzz"] => fuzz("20000"),
         ["fuzz", cases] => fuzz(cases),
         ["bench", "record", options @ ..] => bench::record(options),
@@ -75,6 +95,9 @@ fn main() -> ExitCode {
         ["bench", "rust", options @ ..] => bench::rust::rust(options),
         ["bench", "solve", options @ ..] => bench::solve::solve(options),
         ["bench", "methods", options @ ..] => bench::methods::methods(options),
+        ["bench", "against", options @ ..] => bench::against::against(options),
+        ["peers", "debian", options @ ..] => debian::debian(options),
+        ["peers", "rr", arguments @ ..] => peers::rr(arguments),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -114,8 +137,11 @@ fn build() -> Result<(), Failure> {
 
 fn check() -> Result<(), Failure> {
     layering::check()?;
+    cycles::check()?;
     tidy::tidy()?;
+    methods::check()?;
     Cargo::new("fmt").args(["--all", "--check"]).run()?;
+    methods::check_format()?;
     Cargo::new("clippy")
         .args(["--workspace", "--all-targets", "--", "-D", "warnings"])
         .run()
@@ -125,7 +151,9 @@ fn test() -> Result<(), Failure> {
     setup::setup()?;
     build()?;
     layering::check()?;
+    cycles::check()?;
     tidy::tidy()?;
+    methods::check()?;
     // Optimised, because guests are run hundreds of times; one profile, so that nothing is built twice.
     Cargo::new("test")
         .args(["--release", "--workspace"])

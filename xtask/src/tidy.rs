@@ -16,6 +16,16 @@ const LEFTOVERS: [&str; 4] = [
     concat!("to", "do!("),
 ];
 
+/// What a sentence about safety may not say instead of saying what makes it so: written apart, too.
+const POINTERS: [&str; 6] = [
+    concat!("as ", "above"),
+    concat!("see ", "above"),
+    concat!("as ", "in `"),
+    concat!("as ", "for "),
+    concat!("caller's ", "promise"),
+    concat!("callers' ", "promise"),
+];
+
 pub fn tidy() -> Result<(), Failure> {
     let mut files = Vec::new();
     collect(&root(), &mut files)?;
@@ -31,6 +41,9 @@ pub fn tidy() -> Result<(), Failure> {
             let is_import = line.trim_start().trim_start_matches("pub ").starts_with("use ");
             if shown.ends_with(".rs") && is_import && line.contains('{') {
                 find("several imports on one line".to_owned());
+            }
+            if let Some(pointer) = points_elsewhere(line) {
+                find(format!("a sentence about safety that says \"{pointer}\" and not what"));
             }
             for link in links(line, shown.ends_with(".md")) {
                 if !leads_somewhere(file, &link) {
@@ -63,6 +76,18 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     }
     files.sort();
     Ok(())
+}
+
+/// Does a sentence about safety send its reader elsewhere? It must be true by itself, and name what was promised.
+fn points_elsewhere(line: &str) -> Option<&'static str> {
+    let (_, sentence) = line.split_once(concat!("// ", "SAFETY: "))?;
+    let sentence = sentence.to_lowercase();
+    let begins = |pointer: &str| sentence.starts_with(pointer) || sentence.contains(&format!("; {pointer}"));
+    let is_there = |pointer: &&&str| match pointer.ends_with("promise") {
+        true => sentence.contains(**pointer),
+        false => begins(pointer),
+    };
+    POINTERS.iter().find(is_there).copied()
 }
 
 /// Links of Markdown, and mentions of `docs/….md` anywhere.
@@ -105,6 +130,17 @@ fn leads_somewhere(file: &Path, link: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_about_safety_stand_alone() {
+        let of = |sentence: &str| points_elsewhere(&format!("    // {}: {sentence}", "SAFETY"));
+        assert_eq!(of(&format!("as {}.", "above")), Some(POINTERS[0]));
+        assert_eq!(of(&format!("mapped; as {}.", "in `free`")), Some(POINTERS[2]));
+        assert_eq!(of(&format!("the caller's {}.", "promise")), Some(POINTERS[4]));
+        assert_eq!(of("the caller promises that the range can be read."), None);
+        assert_eq!(of("both have that many bytes. Recorded, as in `calloc`."), None);
+        assert_eq!(points_elsewhere(&format!("// as {}.", "above")), None);
+    }
 
     #[test]
     fn links_are_found() {

@@ -1,9 +1,10 @@
 //! The command line.
+use crate::settings::SettingsArguments;
 use clap::Args;
 use clap::Parser;
 use clap::Subcommand;
 use clap::ValueEnum;
-use run_model::Move;
+use run_model::ScheduleEdit;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -79,7 +80,7 @@ Examples:
   refrain record --chaos=7 --timeout 10 ./stress       a hang becomes a kept run
   refrain record --until-failure=1000 --chaos ./test   at most 1000 runs; only the failing one is kept
   refrain record --scope inputs -- sort names.txt      a program that was not built with refrain
-  refrain record --scope inputs --sync-order -- python3 crawl.py
+  refrain record --scope inputs -- python3 crawl.py
                                                        the same, with threads that hand work to each other
   refrain record --keep on-failure -o crash ./test     the run directory is ./crash, if the program fails";
 
@@ -87,27 +88,11 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RECORD_EXAMPLES)]
 pub struct RecordArguments {
-    /// How accesses to memory are recorded: light; or, to compare, leap, stride or oreo (docs/methods.md). inputs: not at all, as with --scope inputs
-    #[arg(long, default_value = "light", value_name = "METHOD")]
-    pub method: String,
-    /// Leave out a part of light, to see what it is good for: o1 (sequences without interleaving are one run) or o2 (what
-    /// recorded synchronisation says is not recorded again); may be given twice
-    #[arg(long, value_enum, value_name = "PART")]
-    pub without: Vec<Part>,
-    /// What is observed: memory (also plain accesses, needed if the program races), sync (locks and atomics), inputs
-    /// (system calls and signals only: cheap, for any dynamically linked program; replays if it has one thread)
-    #[arg(long, default_value = "memory", value_name = "SCOPE")]
-    pub scope: String,
-    /// With --scope inputs: record also in which order the threads synchronise by functions of libc (mutexes, conditions,
-    /// semaphores …). It costs more, and a replay then has only races to search for
-    #[arg(long)]
-    pub sync_order: bool,
+    #[command(flatten)]
+    pub settings: SettingsArguments,
     /// Use DIR as the run directory; it must not exist yet
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Disturb the threads' timing, so that rare interleavings become likely
-    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]
-    pub chaos: Option<Option<u64>>,
     /// Repeat until a run fails (at most N times) and keep only that one; its output is shown at its end
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "N")]
     pub until_failure: Option<Option<u64>>,
@@ -117,31 +102,15 @@ pub struct RecordArguments {
     /// Which runs are kept
     #[arg(long, value_enum, default_value = "always", value_name = "WHEN")]
     pub keep: KeepWhen,
-    /// Stop logging when the logs have B bytes (K, M and G are understood); the program runs on
-    #[arg(long, value_name = "B", value_parser = bytes)]
-    pub max_size: Option<u64>,
     /// Stop logging after S seconds, when a log next grows; the program runs on
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub max_time: Option<Duration>,
-    /// Which processes that the program starts are recorded with it: all that were forked, and programs built with refrain;
-    /// or none
-    #[arg(long, value_enum, default_value = "all", value_name = "WHICH")]
-    pub follow: Follow,
+    /// Wait S seconds for processes that the program has left running when it ended (2 if not given)
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub wait: Option<Duration>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
-    O1,
-    O2,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Follow {
-    All,
-    None,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -183,8 +152,13 @@ pub struct ReplayArguments {
     /// Give up when no thread moves for S seconds
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub patience: Option<Duration>,
+    /// Threads in the recorded order, but system calls are made for real: the program reads the real clock, files and input, and
+    /// acts on the world. The outcome, the threads, their events and their records are compared; what it reads and prints is not, as it may
+    /// differ. Only for runs of one process, at scope memory or sync
+    #[arg(long)]
+    pub live_inputs: bool,
     /// Replay inside gdb, as often as you type 'run' there
-    #[arg(long, conflicts_with_all = ["times", "json", "patience"])]
+    #[arg(long, conflicts_with_all = ["times", "json", "patience", "live_inputs"])]
     pub gdb: bool,
     /// Read gdb commands from FILE; may be given several times
     #[arg(short = 'x', value_name = "FILE", requires = "gdb")]
@@ -199,8 +173,8 @@ pub struct ReplayArguments {
     #[arg(long, value_name = "SEED", hide = true, default_value_t = 0)]
     pub jitter: u64,
     /// Scope inputs, several threads: depart from the order of inputs so, as in the file `moves` of a run; may be given several times. For tests
-    #[arg(long = "move", value_name = "MOVE", hide = true, value_parser = one_move, conflicts_with = "gdb")]
-    pub moves: Vec<Move>,
+    #[arg(long = "edit", alias = "move", value_name = "EDIT", hide = true, value_parser = one_edit, conflicts_with = "gdb")]
+    pub edits: Vec<ScheduleEdit>,
     /// The same runs: print where another thread could have gone on, and who did
     #[arg(long, hide = true, conflicts_with = "gdb")]
     pub switch_points: bool,
@@ -215,8 +189,8 @@ pub struct ReplayArguments {
     pub accesses: Option<Vec<u64>>,
 }
 
-fn one_move(text: &str) -> Result<Move, String> {
-    log_format::moves::parse(text).ok_or_else(|| format!("'{text}' is no move, such as 'preempt 1.4.2 to 3'"))
+fn one_edit(text: &str) -> Result<ScheduleEdit, String> {
+    log_format::edits::parse(text).ok_or_else(|| format!("'{text}' is no edit, such as 'preempt 1.4.2 to 3'"))
 }
 
 const EXPLAIN_EXAMPLES: &str = "\
@@ -438,7 +412,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a size, such as 4096, 64M or 2G");
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -493,12 +467,15 @@ mod tests {
             panic!("not a record command")
         };
         assert_eq!(record.command, ["./p", "--json", "-o", "--", "x"]);
-        assert_eq!((record.chaos, record.output), (Some(None), None));
+        assert_eq!((record.settings.chaos, record.output), (Some(None), None));
         let parsed = Arguments::parse_from(["refrain", "record", "--until-failure=9", "--chaos=3", "--", "-p"]);
         let Command::Record(record) = parsed.command else {
             panic!("not a record command")
         };
-        assert_eq!((record.until_failure, record.chaos), (Some(Some(9)), Some(Some(3))));
+        assert_eq!(
+            (record.until_failure, record.settings.chaos),
+            (Some(Some(9)), Some(Some(3)))
+        );
         assert_eq!(record.command, ["-p"]);
         assert!(Arguments::try_parse_from(["refrain", "record", "--no-such", "./p"]).is_err());
     }

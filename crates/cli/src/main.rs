@@ -11,6 +11,7 @@ mod compiler;
 mod debug;
 mod dump;
 mod explain;
+mod method;
 mod output;
 mod pack;
 mod progress;
@@ -18,6 +19,7 @@ mod record;
 mod replay;
 mod runs;
 mod search;
+mod settings;
 mod solve;
 mod spes;
 

@@ -1,5 +1,8 @@
 //! A line on the terminal that says how far something is, if it takes longer than a second.
+use crate::search;
+use replayer::Go;
 use replayer::Observer;
+use replayer::SearchProgress;
 use replayer::Step;
 use replayer::Work;
 use std::io;
@@ -8,6 +11,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -26,6 +31,7 @@ const ERASE: &str = "\r\x1b[K";
 pub struct ProgressLine {
     is_terminal: bool,
     drawing: Mutex<Option<Drawing>>,
+    has_drawn_search: AtomicBool,
 }
 
 struct Drawing {
@@ -50,6 +56,7 @@ impl ProgressLine {
         ProgressLine {
             is_terminal: io::stderr().is_terminal(),
             drawing: Mutex::new(None),
+            has_drawn_search: AtomicBool::new(false),
         }
     }
 }
@@ -64,7 +71,20 @@ impl Observer for ProgressLine {
         drawing.shared.set(|state| state.now = Some((work, done, of)));
     }
 
+    fn searching(&self, progress: &SearchProgress<'_>) -> Go {
+        if self.is_terminal && progress.elapsed > SILENT {
+            // The search itself calls, often enough. A terminal that cannot be written to shows nothing; the work goes on.
+            let _ = write!(io::stderr().lock(), "{ERASE}refrain: {}", search::line(progress));
+            self.has_drawn_search.store(true, Relaxed);
+        }
+        Go::On
+    }
+
     fn done(&self) {
+        // Relaxed: a lone flag of one thread.
+        if self.has_drawn_search.swap(false, Relaxed) {
+            let _ = write!(io::stderr().lock(), "{ERASE}");
+        }
         let drawing = self
             .drawing
             .lock()
@@ -130,7 +150,7 @@ fn line(work: Work, done: u64, of: u64, elapsed: Duration) -> String {
         Work::Solve(step) => name_of(step),
         Work::Check => "checking the schedule",
         Work::Write => "writing the schedule",
-        Work::Settle => "looking for pauses",
+        Work::Settle => "looking for late resumes",
     };
     let percent = match of {
         // Too coarse to be of use.
@@ -170,6 +190,7 @@ mod tests {
         let progress = ProgressLine {
             is_terminal: true,
             drawing: Mutex::new(None),
+            has_drawn_search: AtomicBool::new(false),
         };
         progress.at(Work::Load, 0, 100);
         assert!(progress.drawing.lock().expect("not poisoned").is_some());

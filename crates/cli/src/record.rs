@@ -1,9 +1,7 @@
 //! `refrain record`
 use crate::Ended;
 use crate::Failure;
-use crate::arguments::Follow;
 use crate::arguments::KeepWhen;
-use crate::arguments::Part;
 use crate::arguments::RecordArguments;
 use crate::output::count;
 use crate::output::say;
@@ -11,67 +9,30 @@ use crate::output::size;
 use replayer::Attempts;
 use replayer::Campaign;
 use replayer::Keep;
-use replayer::Method;
 use replayer::Progress;
 use replayer::Recorded;
 use replayer::Recording;
-use replayer::Without;
+use run_store::Instrumentation;
 use run_store::RunDirectory;
+use run_store::RunMeta;
 use run_store::Scope;
 use run_store::Store;
 use run_store::UnrecordedCalls;
-use std::hash::BuildHasher;
-use std::hash::RandomState;
 use std::io;
 use std::io::IsTerminal;
 use std::io::Write;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Methods of the design that other versions of refrain have or will have.
-const OTHER_METHODS: [&str; 2] = ["coop", "det"];
-/// The method that is a scope: what the others log about memory and locks, it has to find.
-const INPUTS: &str = "inputs";
-
 /// What the command line asks for.
 pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
-    let mut scope: Scope = arguments.scope.parse().map_err(Failure::usage)?;
-    let mut name = arguments.method.as_str();
-    if name == INPUTS {
-        if scope == Scope::Sync {
-            return Err(Failure::usage(
-                "--method inputs records inputs alone: it is --scope inputs",
-            ));
-        }
-        (scope, name) = (Scope::Inputs, Method::Light.name());
-    }
-    if arguments.sync_order && scope != Scope::Inputs {
-        return Err(Failure::usage(format!(
-            "--sync-order goes with --scope inputs; scope {} has the order of synchronisations anyway",
-            scope.name()
-        )));
-    }
-    let method = method(name, scope)?;
-    if method != Method::Light && !arguments.without.is_empty() {
-        return Err(Failure::usage(
-            "--without leaves out parts of light; no other method has them",
-        ));
-    }
-    let without = |part: &Part| match part {
-        Part::O1 => Without::O1,
-        Part::O2 => Without::O2,
-    };
     Ok(Campaign {
         recording: Recording {
             command: arguments.command,
-            scope,
-            method,
-            without: arguments.without.iter().map(without).collect(),
-            sync_order: arguments.sync_order,
+            settings: arguments.settings.settings()?,
             timeout: arguments.timeout,
-            log_bytes_max: arguments.max_size,
             logging_time_max: arguments.max_time,
-            follow: arguments.follow == Follow::All,
+            wait: arguments.wait.unwrap_or(replayer::WAIT_BY_DEFAULT),
             tell_waiting: |processes| {
                 say(format_args!(
                     "the program has ended; waiting for {} that it started (Ctrl-C ends them)",
@@ -80,7 +41,6 @@ pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
             },
         },
         output: arguments.output,
-        chaos_seed: arguments.chaos.map(|seed| seed.unwrap_or_else(random_seed).max(1)),
         attempts: match arguments.until_failure {
             None => Attempts::Once,
             Some(Some(0)) => {
@@ -112,27 +72,6 @@ pub fn record(arguments: RecordArguments) -> Ended {
     })
 }
 
-fn method(name: &str, scope: Scope) -> Result<Method, Failure> {
-    match Method::from_name(name) {
-        Some(Method::Light) => Ok(Method::Light),
-        Some(method) if scope == Scope::Memory => Ok(method),
-        Some(_) => Err(Failure::usage(format!(
-            "--method {name} is about accesses to memory: it needs --scope memory"
-        ))),
-        None if OTHER_METHODS.contains(&name) => Err(Failure::usage(format!(
-            "--method {name} is not in this version; light, leap, stride, oreo and inputs are"
-        ))),
-        None => Err(Failure::usage(format!(
-            "'{name}' is not a method; there are light, leap, stride, oreo and inputs"
-        ))),
-    }
-}
-
-/// 32 bits are short enough to be typed again.
-fn random_seed() -> u64 {
-    RandomState::new().hash_one(std::process::id()) & 0xffff_ffff
-}
-
 fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     let rate = recorded.attempts as f64 / recorded.elapsed.as_secs_f64().max(0.001);
     let is_campaign = campaign.attempts != Attempts::Once;
@@ -161,6 +100,7 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     }
     let seed = recorded
         .meta
+        .settings
         .chaos_seed
         .map(|seed| format!(", chaos seed {seed}"))
         .unwrap_or_default();
@@ -197,6 +137,9 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             count(*places, "system call")
         ));
     }
+    for sentence in unobserved(&recorded.meta) {
+        say(format_args!("{sentence}"));
+    }
     if let Some(number) = ending.unknown_call {
         say(format_args!(
             "system call {number} is not known to this version: its result is recorded, but not what it wrote"
@@ -215,15 +158,26 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             spelling(run, store)
         ));
     }
+    if ending.left_running > 0 {
+        say(format_args!("{}", left_running(ending.left_running)));
+    }
     if ending.forked {
         say(format_args!("it started processes that are not recorded"));
     }
     for (name, captured) in [("stdout", ending.stdout), ("stderr", ending.stderr)] {
-        if !captured.complete {
+        if captured.reader_gone {
+            say(format_args!(
+                "whoever read {name} went away before the program ended; the copy ends after {} bytes",
+                captured.bytes
+            ));
+        } else if !captured.complete {
             say(format_args!(
                 "the copy of {name} ends after {} bytes, because it could not be written",
                 captured.bytes
             ));
+        }
+        if captured.refused {
+            say(format_args!("not all of {name} could be written to where it was to go"));
         }
     }
     if let Some(error) = &recorded.latest_failed {
@@ -232,9 +186,10 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         ));
     }
     let name = spelling(run, store);
-    if campaign.recording.scope == Scope::Inputs && ending.threads > 1 && !campaign.recording.sync_order {
+    let settings = &recorded.meta.settings;
+    if settings.scope == Scope::Inputs && ending.threads > 1 && !settings.sync_order {
         say(format_args!(
-            "only the order of their inputs is known of its threads, which may not be enough to bring it back (docs/turns.md)"
+            "only the order of their inputs is known of its threads, which may not be enough to bring it back; without --no-sync-order more is (docs/turns.md)"
         ));
     }
     say(format_args!("replay it with: refrain replay {name}"));
@@ -245,6 +200,47 @@ pub fn refused(number: u32) -> String {
     format!(
         "it asked for {}, which refrain cannot record: it was told that this kernel has none (ENOSYS)",
         replayer::call_name(number)
+    )
+}
+
+/// What a run does not have because the program was not built for it.
+pub fn unobserved(meta: &RunMeta) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let Some(ending) = &meta.ending else {
+        return sentences;
+    };
+    let remedy =
+        "build all of it with `refrain cc`, `refrain c++` or `cargo refrain`, or record it with `--scope inputs`";
+    if let Some(instrumentation) = meta.instrumentation.filter(Instrumentation::is_slight) {
+        sentences.push(match instrumentation.sites {
+            0 => format!("no code of the program was compiled to be observed, only linked: {remedy}"),
+            sites => format!(
+                "hardly any of the program's code was compiled to be observed ({} in {} of code): {remedy}",
+                count(sites, "place"),
+                size(instrumentation.code_bytes)
+            ),
+        });
+    } else if ending.threads > 1 && ending.events == 0 {
+        sentences.push(format!(
+            "nothing that its {} threads did was seen: {remedy}",
+            ending.threads
+        ));
+    }
+    if ending.unknown_threads > 0 {
+        sentences.push(format!(
+            "it had {} that the recorder does not know, made by other means than libc's: what these did is not recorded",
+            count(u64::from(ending.unknown_threads), "thread")
+        ));
+    }
+    sentences
+}
+
+/// What became of processes that outlive the program.
+pub fn left_running(processes: u32) -> String {
+    format!(
+        "the program has ended; {} that it started ran on, and {} not recorded from there on (--wait S waits longer)",
+        count_processes(processes as usize),
+        if processes == 1 { "is" } else { "are" }
     )
 }
 

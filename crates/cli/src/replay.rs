@@ -10,24 +10,16 @@ use crate::progress::ProgressLine;
 use crate::record::spelling;
 use crate::search;
 use replayer::Came;
-use replayer::Checkpoints;
 use replayer::Divergence;
-use replayer::LoadedRun;
+use replayer::Inputs;
+use replayer::RecoverOptions;
+use replayer::Recovered;
 use replayer::ReplayOptions;
 use replayer::Replayed;
-use replayer::SearchOptions;
-use replayer::Searching;
+use replayer::Search;
 use replayer::Show;
-use replayer::Tuning;
-use replayer::TurnAttempts;
-use replayer::Unobserved;
-use run_store::RunDirectory;
 use run_store::Store;
 use serde_json::json;
-use std::time::Duration;
-
-/// How long a first replay looks for moves, if it needs any, before it says so.
-const SEARCH_TIME_MAX: Duration = Duration::from_secs(120);
 
 pub fn replay(arguments: ReplayArguments) -> Ended {
     if arguments.gdb {
@@ -41,39 +33,36 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
         show: if arguments.json { Show::Nothing } else { Show::Output },
         patience: arguments.patience,
         jitter_seed: arguments.jitter,
+        inputs: if arguments.live_inputs {
+            Inputs::Live
+        } else {
+            Inputs::Answered
+        },
     };
-    if !arguments.moves.is_empty() || arguments.switch_points || arguments.accesses.is_some() {
-        return attempt(run, &options, &arguments);
-    }
-    let searching = replayer::searching(&run);
-    if searching == Searching::Unfound {
-        say(format_args!(
-            "the order of its threads was searched for, and not found: refrain solve {} goes on from there",
-            options.run_name
-        ));
-    }
-    if searching == Searching::NotBegun && replayer::takes_turns(&LoadedRun::load_observed(run.clone(), &Unobserved)?) {
-        let searched = search::search(
-            run.clone(),
-            &options.run_name,
-            &SearchOptions {
-                again: false,
-                workers: search::workers(),
-                tuning: Tuning::default(),
-                checkpoints: Checkpoints::On,
-                time_max: Some(SEARCH_TIME_MAX),
-            },
-        )?;
-        search::explain(&searched, &options.run_name);
-        if let Some(signal) = searched.interrupted {
-            return Ok((128 + signal) as u8);
-        }
-    }
+    let is_attempt = !arguments.edits.is_empty() || arguments.switch_points || arguments.accesses.is_some();
+    let search = match is_attempt {
+        true => Search::Never,
+        // They need not have the order that would be searched for.
+        false if arguments.live_inputs => Search::Never,
+        false => Search::Once(search::in_first_replay()),
+    };
+    let wanted = RecoverOptions {
+        search,
+        ..RecoverOptions::to_replay(&options.run_name)
+    };
     // Whatever is wrong now is wrong with the run or with what it needs, not with the command line.
-    let replayed = replayer::replay(run, &options, &ProgressLine::new()).map_err(|error| Failure {
+    let unusable = |error: replayer::Error| Failure {
         sentence: error.to_string(),
         status: 3,
-    })?;
+    };
+    let recovered = replayer::recover(run, &wanted, &ProgressLine::new()).map_err(unusable)?;
+    if is_attempt {
+        return attempt(&recovered, &options.run_name, &arguments).map_err(unusable);
+    }
+    if let Some(signal) = search::tell(&recovered.sought, &options.run_name) {
+        return Ok((128 + signal) as u8);
+    }
+    let replayed = replayer::replay(recovered, &options).map_err(unusable)?;
     if arguments.json {
         print_verdict_json(&replayed)?;
     } else {
@@ -83,18 +72,12 @@ pub fn replay(arguments: ReplayArguments) -> Ended {
 }
 
 /// One replay that departs from the recorded order of inputs where it was told to.
-fn attempt(run: RunDirectory, options: &ReplayOptions, arguments: &ReplayArguments) -> Ended {
-    let unusable = |error: replayer::Error| Failure {
-        sentence: error.to_string(),
-        status: 3,
-    };
-    let name = run.name();
-    let attempts = TurnAttempts::prepare(run, &options.run_name, &ProgressLine::new()).map_err(unusable)?;
+fn attempt(recovered: &Recovered, run_name: &str, arguments: &ReplayArguments) -> replayer::Result<u8> {
+    let name = recovered.loaded.run.name();
+    let attempts = recovered.attempts(run_name)?;
     let all: Option<&[u64]> = arguments.switch_points.then_some(&[]);
     let window = arguments.accesses.as_deref();
-    let attempt = attempts
-        .attempt(&arguments.moves, window.or(all), window.is_some())
-        .map_err(unusable)?;
+    let attempt = attempts.attempt(&arguments.edits, window.or(all), window.is_some())?;
     for point in attempt.points.iter().filter(|_| arguments.switch_points) {
         println!(
             "{}.{}.{} next {} {} at {:#x} reached {} runnable {:b}",
@@ -113,7 +96,7 @@ fn attempt(run: RunDirectory, options: &ReplayOptions, arguments: &ReplayArgumen
         Came::ToADeadlock => "came to a deadlock",
     };
     say(format_args!(
-        "the replay of {name} {came}: {} of {} inputs in order, {} switch points, {} moves missed, {} budgets spent",
+        "the replay of {name} {came}: {} of {} inputs in order, {} switch points, {} edits missed, {} budgets spent",
         attempt.reached, attempt.events, attempt.turns.points, attempt.turns.missed, attempt.turns.budgets_spent
     ));
     Ok(u8::from(attempt.came != Came::ToItsEnd))
@@ -138,10 +121,10 @@ fn print_verdict(replayed: &Replayed, quiet: bool) {
         print_divergence(&name, divergence);
     }
     if !quiet || !replayed.verdict.identical {
-        let first = if replayed.verdict.identical {
-            "is the same run"
-        } else {
-            "is not the same run"
+        let first = match (replayed.verdict.identical, replayed.inputs) {
+            (true, Inputs::Live) => "has the same order",
+            (true, _) => "is the same run",
+            (false, _) => "is not the same run",
         };
         say(format_args!("the replay of {name} {first}:"));
         for check in &replayed.verdict.checks {

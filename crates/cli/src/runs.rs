@@ -15,19 +15,26 @@ use crate::pack::manifest_json;
 use crate::pack::write_packed;
 use crate::record;
 use replayer::Overview;
+use run_store::FileIdentity;
 use run_store::Manifest;
 use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::RunState;
+use run_store::Scope;
 use run_store::Store;
 use run_store::UnrecordedCalls;
 use serde_json::Value;
 use serde_json::json;
+use std::fs;
 use std::io;
 use std::io::Write;
 
 /// Threads listed one by one by `info`; JSON has all.
 const THREADS_SHOWN: usize = 64;
+/// Functions named by it; JSON has all.
+const FUNCTIONS_SHOWN: usize = 12;
+/// The file of the library that is inside the program.
+const RUNTIME: &str = "/librefrain_runtime.so";
 
 pub fn list(arguments: &ListArguments) -> Ended {
     let store = Store::from_environment()?;
@@ -168,6 +175,7 @@ fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>)
         "threads": overview.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
         "started_programs": overview.header.spawned,
         "unrecorded_processes": overview.header.forked,
+        "unobserved_functions": unobserved_functions(&overview.meta),
         "processes": overview.processes.iter().map(|process| json!({
             "meta": process.meta,
             "threads": process.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
@@ -261,6 +269,12 @@ fn write_info(
             count(*places, "system call")
         )?;
     }
+    for sentence in record::unobserved(meta) {
+        writeln!(out, "observed    {sentence}")?;
+    }
+    if let Some(ending) = meta.ending.as_ref().filter(|ending| ending.left_running > 0) {
+        writeln!(out, "left        {}", record::left_running(ending.left_running))?;
+    }
     if let Some(number) = overview.header.unknown_call {
         writeln!(
             out,
@@ -271,11 +285,11 @@ fn write_info(
         writeln!(out, "calls       {}", record::refused(number))?;
     }
     write_processes(out, overview)?;
-    let without = match meta.without.as_slice() {
+    let without = match meta.settings.without.names() {
         [] => String::new(),
         parts => format!(" without {}", parts.join(" and ")),
     };
-    let order = if meta.sync_order {
+    let order = if meta.settings.sync_order {
         " and the order of synchronisations"
     } else {
         ""
@@ -283,11 +297,19 @@ fn write_info(
     writeln!(
         out,
         "method      {}{without}, scope {}{order}",
-        meta.method,
-        meta.scope.name()
+        meta.settings.method.name(),
+        meta.settings.scope.name()
     )?;
-    if let Some(seed) = meta.chaos_seed {
+    if let Some(seed) = meta.settings.chaos_seed {
         writeln!(out, "chaos       seed {seed}")?;
+    }
+    let unobserved = unobserved_functions(meta);
+    if !unobserved.is_empty() {
+        writeln!(
+            out,
+            "unobserved  memory that it gives to {}",
+            some_of(&unobserved, FUNCTIONS_SHOWN)
+        )?;
     }
     let (events, records) = overview
         .slots
@@ -304,10 +326,10 @@ fn write_info(
             writeln!(out, "inputs      {}", size(ending.input_bytes))?;
         }
         for (name, captured) in [("stdout", ending.stdout), ("stderr", ending.stderr)] {
-            let rest = if captured.complete {
-                ""
-            } else {
-                ", and more that could not be kept"
+            let rest = match (captured.complete, captured.reader_gone) {
+                (true, _) => "",
+                (false, true) => ", then whoever read it went away",
+                (false, false) => ", and more that could not be kept",
             };
             writeln!(out, "{name}      {} bytes{rest}", captured.bytes)?;
         }
@@ -340,6 +362,33 @@ fn write_info(
         )?;
     }
     Ok(())
+}
+
+/// Functions of libraries that the program imports, and whose accesses to memory were not observed though other threads' were.
+/// None are known if its files are not there any more.
+fn unobserved_functions(meta: &RunMeta) -> Vec<String> {
+    if meta.settings.scope != Scope::Memory {
+        return Vec::new();
+    }
+    let runtime = meta
+        .libraries
+        .iter()
+        .find(|library| library.path.to_string().ends_with(RUNTIME));
+    let read = |file: &FileIdentity| fs::read(file.path.as_os_str());
+    let found = runtime.and_then(|runtime| {
+        let (program, runtime) = (read(&meta.executable).ok()?, read(runtime).ok()?);
+        instrumentor::imports::unobserved(&program, &runtime).ok()
+    });
+    found.unwrap_or_default()
+}
+
+/// The first `shown` of them, and how many more there are.
+fn some_of(names: &[String], shown: usize) -> String {
+    let first = names[..names.len().min(shown)].join(", ");
+    match names.len().saturating_sub(shown) {
+        0 => first,
+        more => format!("{first} and {more} more (see --json)"),
+    }
 }
 
 fn short(hash: &str) -> &str {

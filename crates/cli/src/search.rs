@@ -1,60 +1,35 @@
-//! `refrain solve`, and `refrain replay` the first time, of a run of several threads at scope inputs: the search for moves.
+//! `refrain solve`, and `refrain replay` the first time, of a run of several threads at scope inputs: the search for schedule edits.
 use crate::Ended;
-use crate::Failure;
 use crate::arguments::SearchTuning;
 use crate::arguments::SolveArguments;
-use crate::output::print;
+use crate::output;
 use crate::output::print_json;
 use crate::output::say;
-use crate::progress::ProgressLine;
 use replayer::Caching;
 use replayer::Checkpoints;
-use replayer::Go;
 use replayer::Reduction;
 use replayer::SearchOptions;
 use replayer::SearchOutcome;
 use replayer::SearchProgress;
 use replayer::SearchScope;
 use replayer::Searched;
+use replayer::Sought;
 use replayer::Tuning;
 use run_store::RunDirectory;
 use serde_json::json;
-use std::io;
-use std::io::IsTerminal;
-use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
-/// To the beginning of the line, and nothing behind it.
-const ERASE: &str = "\r\x1b[K";
-
-pub fn search(run: RunDirectory, name: &str, options: &SearchOptions) -> Result<Searched, Failure> {
-    let is_terminal = io::stderr().is_terminal();
-    let mut has_drawn = false;
-    let result = replayer::search(run, name, options, &ProgressLine::new(), |progress| {
-        if is_terminal && progress.elapsed > Duration::from_secs(1) {
-            // A terminal that cannot be written to shows nothing; the work goes on.
-            let _ = write!(io::stderr().lock(), "{ERASE}refrain: {}", line(progress));
-            has_drawn = true;
-        }
-        Go::On
-    });
-    if has_drawn {
-        let _ = write!(io::stderr().lock(), "{ERASE}");
-    }
-    result.map_err(|error| Failure {
-        sentence: error.to_string(),
-        status: 3,
-    })
-}
+/// How long a first replay looks for edits, if it needs any, before it says so.
+const FIRST_SEARCH_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Short enough for most terminals.
-fn line(progress: &SearchProgress) -> String {
+pub fn line(progress: &SearchProgress<'_>) -> String {
     let search = &progress.search;
     let attempts = search.statistics.attempts;
     let now = attempts - progress.attempts_before;
     format!(
-        "met {} of {} events; window {}, {} moves at a time; {attempts} attempts, {:.0}/s",
+        "met {} of {} events; window {}, {} edits at a time; {attempts} attempts, {:.0}/s",
         search.met,
         search.events,
         search.window + 1,
@@ -85,12 +60,24 @@ fn tuning(way: SearchTuning) -> Tuning {
 }
 
 /// As many as there are processors.
-pub fn workers() -> usize {
+fn workers() -> usize {
     thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
-pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended {
-    let options = SearchOptions {
+/// How the first replay of a run searches.
+pub fn in_first_replay() -> SearchOptions {
+    SearchOptions {
+        again: false,
+        workers: workers(),
+        tuning: Tuning::default(),
+        checkpoints: Checkpoints::On,
+        time_max: Some(FIRST_SEARCH_TIME_MAX),
+    }
+}
+
+/// How `refrain solve` is to search.
+pub fn wanted(arguments: &SolveArguments) -> SearchOptions {
+    SearchOptions {
         again: arguments.again,
         workers: workers(),
         tuning: tuning(arguments.tuning),
@@ -100,23 +87,46 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
             (false, false) => Checkpoints::On,
         },
         time_max: arguments.max_time.map(Duration::from_secs),
-    };
+    }
+}
+
+/// What a replay has to say of the search before it begins; and the signal that stopped it.
+pub fn tell(sought: &Sought, name: &str) -> Option<i32> {
+    match sought {
+        Sought::Nothing => None,
+        Sought::InVain => {
+            say(format_args!(
+                "the order of its threads was searched for, and not found: refrain solve {name} goes on from there"
+            ));
+            None
+        }
+        Sought::Now(searched) => {
+            explain(searched, name);
+            searched.interrupted
+        }
+    }
+}
+
+/// What `refrain solve` says.
+pub fn print(run: &RunDirectory, searched: &Searched, name: &str, as_json: bool) -> Ended {
     let run_name = run.name();
-    let searched = search(run, name, &options)?;
     let statistics = &searched.statistics;
     let found = match &searched.outcome {
-        SearchOutcome::Found(plan) => Some(&plan.moves),
+        SearchOutcome::Found(plan) => Some(&plan.edits),
         _ => None,
     };
-    if arguments.json {
+    if as_json {
         print_json(&json!({
             "run": run_name,
             "found": found.is_some(),
             "kept": searched.kept,
             "events": searched.events,
             "met": searched.met,
-            "moves": found.map(|moves| replayer::describe_moves(moves)),
-            "pauses": searched.pauses,
+            "edits": found.map(|edits| replayer::describe_edits(edits)),
+            "late_resumes": searched.late_resumes,
+            // What the two were called at first: scripts read them.
+            "moves": found.map(|edits| replayer::describe_edits(edits)),
+            "pauses": searched.late_resumes,
             "attempts": statistics.attempts,
             "attempts_before": searched.attempts_before,
             "statistics": {
@@ -146,11 +156,11 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
             "elapsed_ms": searched.elapsed.as_millis() as u64,
         }))?;
     } else {
-        print(|out| {
+        output::print(|out| {
             writeln!(out, "run      {run_name}")?;
             writeln!(out, "events   {} of {} met", searched.met, searched.events)?;
             if searched.kept {
-                writeln!(out, "kept     the moves were there already")?;
+                writeln!(out, "kept     the edits were there already")?;
             } else {
                 let before = match searched.attempts_before {
                     0 => String::new(),
@@ -163,20 +173,20 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
                     searched.elapsed.as_millis()
                 )?;
             }
-            if searched.pauses != 0 {
+            if searched.late_resumes != 0 {
                 writeln!(
                     out,
-                    "pauses   {}, where threads go on as late as they can",
-                    searched.pauses
+                    "late     {} resumes: there, threads go on as late as they can",
+                    searched.late_resumes
                 )?;
             }
-            for made in found.into_iter().flat_map(|moves| replayer::describe_moves(moves)) {
-                writeln!(out, "move     {made}")?;
+            for made in found.into_iter().flat_map(|edits| replayer::describe_edits(edits)) {
+                writeln!(out, "edit     {made}")?;
             }
             Ok(())
         })?;
     }
-    explain(&searched, name);
+    explain(searched, name);
     Ok(match searched.interrupted {
         Some(signal) => (128 + signal) as u8,
         None => u8::from(found.is_none()),
@@ -184,7 +194,7 @@ pub fn solve(run: RunDirectory, name: &str, arguments: &SolveArguments) -> Ended
 }
 
 /// Why nothing was found, and what to do.
-pub fn explain(searched: &Searched, name: &str) {
+fn explain(searched: &Searched, name: &str) {
     match &searched.outcome {
         SearchOutcome::Found(_) => {}
         SearchOutcome::Stopped => say(format_args!(
@@ -197,7 +207,7 @@ pub fn explain(searched: &Searched, name: &str) {
             searched.events
         )),
         SearchOutcome::Unsteady { expected, met } => say(format_args!(
-            "the same moves met {expected} events once, and {met} the next time: something that differs from replay to replay is not \
+            "the same edits met {expected} events once, and {met} the next time: something that differs from replay to replay is not \
              recorded"
         )),
     }

@@ -11,9 +11,11 @@ use crate::search;
 use replayer::Answer;
 use replayer::Hints;
 use replayer::LoadedRun;
-use replayer::Observer;
+use replayer::RecoverOptions;
+use replayer::Recovered;
+use replayer::Search;
 use replayer::SolveOptions;
-use run_model::Method;
+use replayer::Sought;
 use run_store::Store;
 use serde_json::json;
 use std::fs::File;
@@ -21,32 +23,39 @@ use std::io;
 use std::io::BufWriter;
 use std::io::Write;
 use std::path::Path;
-use std::time::Instant;
 
 pub fn solve(arguments: &SolveArguments) -> Ended {
     let store = Store::from_environment()?;
     let progress = ProgressLine::new();
-    let started = Instant::now();
-    let loaded = LoadedRun::load_observed(store.open(arguments.run.as_deref())?, &progress)?;
-    if replayer::takes_turns(&loaded) {
-        progress.done();
-        let name = spelling(&loaded.run, &store);
-        return search::solve(loaded.run, &name, arguments);
-    }
-    let load_ms = started.elapsed().as_millis() as u64;
+    let run = store.open(arguments.run.as_deref())?;
     if let Some(file) = &arguments.emit_smt2 {
-        return emit_formula(&loaded, file);
+        return emit_formula(&LoadedRun::load_observed(run, &progress)?, file);
     }
-    let options = SolveOptions {
-        hints: if arguments.no_hints { Hints::Ignore } else { Hints::Use },
-        again: arguments.again,
-        memory_bytes_max: arguments.max_memory,
+    let wanted = RecoverOptions {
+        run_name: spelling(&run, &store),
+        solve: SolveOptions {
+            hints: if arguments.no_hints { Hints::Ignore } else { Hints::Use },
+            again: arguments.again,
+            memory_bytes_max: arguments.max_memory,
+        },
+        search: Search::Always(search::wanted(arguments)),
+        to_replay: false,
     };
-    let solved = replayer::solve(&loaded, &options, &progress)?;
-    let (first, others) = solved.split_first().expect("a run has a first process");
+    let recovered = replayer::recover(run, &wanted, &progress)?;
+    match &recovered.sought {
+        Sought::Now(searched) => search::print(&recovered.loaded.run, searched, &wanted.run_name, arguments.json),
+        Sought::Nothing | Sought::InVain => print_answers(&recovered, arguments),
+    }
+}
+
+fn print_answers(recovered: &Recovered, arguments: &SolveArguments) -> Ended {
+    let run = recovered.loaded.run.name();
+    let load_ms = recovered.loaded.read_time.as_millis() as u64;
+    let answers = recovered.answers();
+    let (first, others) = answers.split_first().expect("a run has a first process");
     if arguments.json {
         print_json(&json!({
-            "run": loaded.run.name(),
+            "run": run,
             "load_ms": load_ms,
             "hints": !arguments.no_hints,
             "statistics": first,
@@ -55,7 +64,7 @@ pub fn solve(arguments: &SolveArguments) -> Ended {
         return Ok(0);
     }
     print(|out| {
-        writeln!(out, "run      {}", loaded.run.name())?;
+        writeln!(out, "run      {run}")?;
         write_first(out, first, load_ms)?;
         others.iter().try_for_each(|other| write_other(out, other))
     })?;
@@ -65,7 +74,7 @@ pub fn solve(arguments: &SolveArguments) -> Ended {
 /// The question as an SMT solver would get it.
 fn emit_formula(loaded: &LoadedRun, file: &Path) -> Ended {
     let method = loaded.logs.method;
-    if !matches!(method, Method::Stride | Method::Oreo) {
+    if !method.evidence().has_versions() {
         return Err(Failure::usage(format!(
             "--emit-smt2 is for runs of stride and oreo; {} was recorded by {}",
             loaded.run.name(),

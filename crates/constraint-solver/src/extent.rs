@@ -13,7 +13,6 @@ use crate::epochs::Epochs;
 use crate::versions;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Method;
 use run_model::Point;
 use run_model::ThreadIndex;
 use run_model::ThreadLog;
@@ -35,7 +34,7 @@ impl Extents {
             ..Extents::default()
         };
         let mut seen_in_flight = seen_in_flight(logs, epochs);
-        if matches!(logs.method, Method::Stride | Method::Oreo) {
+        if logs.method.evidence().has_versions() {
             let by_value = versions::seen_in_flight(logs);
             seen_in_flight
                 .iter_mut()

@@ -12,7 +12,6 @@ mod epochs;
 mod extent;
 mod gates;
 mod lanes;
-mod leap;
 mod light;
 mod nodes;
 mod order;
@@ -20,6 +19,7 @@ pub mod problem;
 mod runs;
 mod saturate;
 mod search;
+mod sources;
 mod translation;
 mod versions;
 
@@ -29,8 +29,8 @@ pub use search::Resolved;
 pub use search::resolve;
 pub use search::resolve_watched;
 
+use run_model::Evidence;
 use run_model::Logs;
-use run_model::Method;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use std::fmt;
@@ -155,10 +155,10 @@ pub fn solve_watched(logs: &Logs, hints: Hints, watch: &dyn Watch) -> Result<Sol
     watch.at(Step::Translate, 0, 1);
     let epochs = epochs::Epochs::new(logs);
     let mut extents = extent::Extents::new(logs, &epochs);
-    let (translation, resolved, counted) = match logs.method {
-        Method::Light => resolved(light::translate(logs, &extents), hints, watch)?,
-        Method::Leap => resolved(leap::translate(logs, &extents), hints, watch)?,
-        Method::Stride | Method::Oreo => versions::solve(logs, &epochs, &mut extents, hints, watch)
+    let (translation, resolved, counted) = match logs.method.evidence() {
+        Evidence::Dependences => resolved(light::translate(logs, &extents), hints, watch)?,
+        Evidence::Sources => resolved(sources::translate(logs, &extents), hints, watch)?,
+        Evidence::Versions | Evidence::RelaxedVersions => versions::solve(logs, &epochs, &mut extents, hints, watch)
             .map_err(|(circle, events)| unsolvable(&circle, &events))?,
     };
     let problem = &translation.problem;

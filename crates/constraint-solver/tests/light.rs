@@ -64,6 +64,7 @@ fn logs(threads: Vec<(u64, Vec<Record>)>) -> Logs {
         records,
         events,
         torn: false,
+        ..ThreadLog::default()
     };
     Logs {
         method: Method::Light,

@@ -56,6 +56,7 @@ fn logs(method: Method, threads: Vec<Vec<Record>>) -> Logs {
         events: records.last().map_or(0, |record| record.event + 1),
         records,
         torn: false,
+        ..ThreadLog::default()
     };
     Logs {
         method,

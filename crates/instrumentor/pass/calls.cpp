@@ -5,6 +5,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include <optional>
 
 using namespace llvm;
 
@@ -14,10 +15,42 @@ namespace {
 
 // Functions the runtime offers under __refrain_ and the same signature.
 const StringSet<> &stringFunctions() {
-  static const StringSet<> Names = {"memcmp",  "memchr",  "strlen", "strnlen", "strcpy",     "strncpy",     "stpcpy",
-                                    "strcat",  "strncat", "strcmp", "strncmp", "strcasecmp", "strncasecmp", "strchr",
-                                    "strrchr", "strstr",  "strdup", "strndup", "bcmp",       "bzero"};
+  static const StringSet<> Names = {
+#define OBSERVED(Name) #Name,
+#define OBSERVED_LIST(Name)
+#define OBSERVED_RANGE(Name)
+#define KERNEL(Name)
+#define NONE(Name)
+#include "library.def"
+  };
   return Names;
+}
+#undef OBSERVED
+#undef OBSERVED_LIST
+
+// The same; what they are given lies behind a list of arguments, where nobody sees it.
+const StringSet<> &listFunctions() {
+  static const StringSet<> Names = {
+#define OBSERVED(Name)
+#define OBSERVED_LIST(Name) #Name,
+#include "library.def"
+  };
+  return Names;
+}
+#undef OBSERVED
+#undef OBSERVED_LIST
+#undef OBSERVED_RANGE
+#undef KERNEL
+#undef NONE
+
+// An argument that is not memory for the function to read or write: its stream, or what compares.
+std::optional<unsigned> otherArgument(StringRef Name) {
+  return StringSwitch<std::optional<unsigned>>(Name)
+      .Cases("fprintf", "__fprintf_chk", 0u)
+      .Case("fputs", 1u)
+      .Case("fgets", 2u)
+      .Cases("fwrite", "fread", "qsort", "qsort_r", 3u)
+      .Default(std::nullopt);
 }
 
 // Functions the runtime offers with a site as an additional last argument.
@@ -60,8 +93,11 @@ bool isSync(StringRef Name) {
   return syncFunctions().contains(Name) || any_of(SyncPrefixes, [&](const char *P) { return Name.starts_with(P); });
 }
 
-bool passesShared(const CallBase &Call, Filters &Keep) {
-  return any_of(Call.args(), [&](const Use &A) { return A->getType()->isPointerTy() && !Keep.isPrivate(A); });
+bool passesShared(const CallBase &Call, StringRef Name, Filters &Keep) {
+  std::optional<unsigned> Other = otherArgument(Name);
+  return any_of(Call.args(), [&](const Use &A) {
+    return A->getType()->isPointerTy() && Other != A.getOperandNo() && !Keep.isPrivate(A);
+  });
 }
 
 bool isMemoryCall(const Instruction &I, Filters &Keep) {
@@ -71,7 +107,7 @@ bool isMemoryCall(const Instruction &I, Filters &Keep) {
     return false;
   StringRef Name = Callee->getName();
   bool Range = (isRangeFunction(Name) || !withoutCheck(Name).empty()) && Call->arg_size() >= 3;
-  return (Range || stringFunctions().contains(Name)) && passesShared(*Call, Keep);
+  return listFunctions().contains(Name) || ((Range || stringFunctions().contains(Name)) && passesShared(*Call, Name, Keep));
 }
 
 // Calls To with one more argument; the rest of the call (normal and unwind edges, attributes) stays as it is.

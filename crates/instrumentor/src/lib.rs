@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod driver;
+pub mod imports;
 pub mod rust;
 pub mod sites;
 pub mod spes;

@@ -221,6 +221,11 @@ impl SiteTable {
         })
     }
 
+    /// How many there are.
+    pub fn sites(&self) -> usize {
+        self.blobs.iter().map(|blob| blob.sites).sum()
+    }
+
     /// Every site with its unit, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Site)> + '_ {
         self.blobs.iter().flat_map(move |blob| {

@@ -52,6 +52,9 @@ pub const ENTRY_BYTES: usize = 40;
 pub const RANGE_BYTES: usize = 16;
 /// No call: a thread was created, whose index is the result. At scope `inputs`, what it does has its place after that.
 pub const SPAWN: u32 = 0xfff2;
+/// The number of an entry that says when, among all processes, the next one's bytes were written to the recorded standard output or error: the
+/// result counts, and the check is 1 or 2 for the two streams (0 in runs of earlier versions).
+pub const TURN: u32 = 0xfff0;
 /// No call: the end of another thread was asked for.
 pub const CANCEL: u32 = 0xfff3;
 /// No call has this number, and it has a short form: a synchronisation, which is `check`, of `run_model::Op`. The result is what the
@@ -59,10 +62,35 @@ pub const CANCEL: u32 = 0xfff3;
 pub const SYNC: u32 = 511;
 /// No call either, with a short form: the thread came to a stop for good.
 pub const REST: u32 = 510;
+/// No call has this number: it stands for all numbers that the kernel has no call for, and was answered by it.
+pub const NO_CALL: u32 = 508;
+/// Addresses of ranges that are no memory: which file a call has to do with (device, inode, length, offset), and bytes of it.
+pub const ABOUT_FILE: u64 = 1;
+pub const IN_FILE: u64 = 2;
 /// Where a number has to say it all, a synchronisation's is this, and the `run_model::Op`.
 pub const FIRST_SYNC: u32 = 0xfe00;
 /// Numbers from here on are signals: this, and the signal's number.
 pub const FIRST_SIGNAL: u32 = 0x1_0000;
+
+/// Where a signal's handler ran, as the result of its entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SignalPlace {
+    /// When a call had returned.
+    AfterCall = 1,
+    /// Before the call or the synchronisation that comes next, or while it waited; before an access.
+    Before = 2,
+    /// Where the thread was, which did nothing else than to wait for it.
+    Anywhere = 3,
+}
+
+impl SignalPlace {
+    /// `None`: the recording does not say.
+    pub fn of(result: i64) -> Option<SignalPlace> {
+        [SignalPlace::AfterCall, SignalPlace::Before, SignalPlace::Anywhere]
+            .into_iter()
+            .find(|place| *place as i64 == result)
+    }
+}
 
 /// The header of an empty file of `thread`.
 pub fn header(thread: ThreadIndex) -> [u8; HEADER_BYTES] {
@@ -557,6 +585,16 @@ impl<'a> Call<'a> {
         });
         only.into_iter().chain(others)
     }
+}
+
+/// Bytes that a call gives out and that are compared in replay, at most; if they are in one buffer, and in several.
+pub const CHECKED_BYTES: usize = 4096;
+pub const GATHERED_BYTES: usize = 1024;
+
+/// The check of a call that gives out `count` bytes, from the first of them.
+#[inline]
+pub fn condensed(first: &[u8], count: usize) -> u32 {
+    (RangeHash::of(first).fold() ^ count as u32) | 1
 }
 
 /// The last entry, if it has no ranges, from the last `ENTRY_BYTES` of a stream (`Lengths::last_places`).

@@ -20,9 +20,9 @@ mod corrupt;
 #[cfg(feature = "std")]
 mod decode;
 #[cfg(feature = "std")]
-pub mod moves;
+pub mod edits;
 #[cfg(feature = "std")]
-pub mod pauses;
+pub mod late_resumes;
 #[cfg(feature = "std")]
 pub mod schedule;
 #[cfg(feature = "std")]

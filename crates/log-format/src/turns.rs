@@ -1,12 +1,12 @@
 //! The file `turns`: the order of all threads' inputs, for a replay of one thread at a time. The runtime maps it; it is
 //! written for each replay, and nobody reads it but the runtime. The layout is `runtime_abi::turns_file`.
 use run_model::AccessId;
-use run_model::Move;
+use run_model::ScheduleEdit;
 use run_model::Spot;
 use run_model::Turns;
 use runtime_abi::turns_file::AccessEntry;
+use runtime_abi::turns_file::EditEntry;
 use runtime_abi::turns_file::MAGIC;
-use runtime_abi::turns_file::MoveEntry;
 use runtime_abi::turns_file::NO_RUN;
 use runtime_abi::turns_file::Place;
 use runtime_abi::turns_file::SwitchPoint;
@@ -33,7 +33,7 @@ pub fn encode(turns: &Turns, wanted: &Wanted<'_>) -> Vec<u8> {
         size_of::<TurnsHeader>()
             + threads * size_of::<ThreadTurns>()
             + turns.runs.len() * size_of::<TurnRun>()
-            + turns.moves.len() * size_of::<MoveEntry>(),
+            + turns.edits.len() * size_of::<EditEntry>(),
     );
     file.extend(MAGIC.to_le_bytes());
     file.extend(VERSION.to_le_bytes());
@@ -41,7 +41,7 @@ pub fn encode(turns: &Turns, wanted: &Wanted<'_>) -> Vec<u8> {
     for number in [
         turns.runs.len() as u64,
         turns.events(),
-        turns.moves.len() as u64,
+        turns.edits.len() as u64,
         wanted.points_max,
         wanted.accesses_max,
     ] {
@@ -64,17 +64,17 @@ pub fn encode(turns: &Turns, wanted: &Wanted<'_>) -> Vec<u8> {
             file.extend(number.to_le_bytes());
         }
     }
-    for made in &turns.moves {
+    for made in &turns.edits {
         let at = |block: Spot| AccessId {
             block,
             ..AccessId::default()
         };
         let (kind, to, at, until) = match *made {
-            Move::Preempt { at: spot, to } => (kind::PREEMPT, to, at(spot), AccessId::default()),
-            Move::Advance { at: spot, to } => (kind::ADVANCE, to, at(spot), AccessId::default()),
-            Move::Reverse { hold, until } => (kind::REVERSE, until.block.thread, hold, until),
+            ScheduleEdit::Preempt { at: spot, to } => (kind::PREEMPT, to, at(spot), AccessId::default()),
+            ScheduleEdit::Advance { at: spot, to } => (kind::ADVANCE, to, at(spot), AccessId::default()),
+            ScheduleEdit::Reverse { hold, until } => (kind::REVERSE, until.block.thread, hold, until),
             // It waits for what never comes, and goes on when nobody else can.
-            Move::Delay { hold } => (kind::REVERSE, hold.block.thread, hold, never(hold)),
+            ScheduleEdit::Delay { hold } => (kind::REVERSE, hold.block.thread, hold, never(hold)),
         };
         file.extend(kind.to_le_bytes());
         file.extend(to.0.to_le_bytes());

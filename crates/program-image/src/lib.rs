@@ -1,9 +1,12 @@
-//! What an ELF executable wants to be in memory: its parts, where it begins, and who is to load it.
+//! What an ELF executable wants to be in memory: its parts, where it begins, and who is to load it. And what a script says of
+//! its interpreter (`script`).
 //!
 //! The tool reads it to find out how a program can be recorded, and the runtime, inside a process, to load one itself (`host`).
 //! Nothing is allocated, and whatever the bytes say, nothing here panics: every number is checked before it is used.
 #![no_std]
 #![forbid(unsafe_code)]
+
+pub mod script;
 
 use core::fmt;
 

@@ -2,12 +2,13 @@
 use crate::describe;
 use log_format::inputs::CANCEL;
 use log_format::inputs::FIRST_SYNC;
+use log_format::inputs::NO_CALL;
 use log_format::inputs::SPAWN;
 use run_model::Op;
 
 /// From 0 on.
 #[rustfmt::skip]
-const FIRST: [&str; 335] = [
+const FIRST: [&str; 337] = [
     "read", "write", "open", "close", "stat", "fstat", "lstat", "poll", "lseek", "mmap", "mprotect", "munmap", "brk",
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "ioctl", "pread64", "pwrite64", "readv", "writev", "access",
     "pipe", "select", "sched_yield", "mremap", "msync", "mincore", "madvise", "shmget", "shmat", "shmctl", "dup",
@@ -47,20 +48,26 @@ const FIRST: [&str; 335] = [
     "syncfs", "sendmmsg", "setns", "getcpu", "process_vm_readv", "process_vm_writev", "kcmp", "finit_module",
     "sched_setattr", "sched_getattr", "renameat2", "seccomp", "getrandom", "memfd_create", "kexec_file_load", "bpf",
     "execveat", "userfaultfd", "membarrier", "mlock2", "copy_file_range", "preadv2", "pwritev2", "pkey_mprotect",
-    "pkey_alloc", "pkey_free", "statx", "io_pgetevents", "rseq",
+    "pkey_alloc", "pkey_free", "statx", "io_pgetevents", "rseq", "uretprobe", "uprobe",
 ];
 
 /// From 424 on: the numbers that all architectures share.
 const NEWER_FROM: usize = 424;
 #[rustfmt::skip]
-const NEWER: [&str; 18] = [
+const NEWER: [&str; 47] = [
     "pidfd_send_signal", "io_uring_setup", "io_uring_enter", "io_uring_register", "open_tree", "move_mount",
     "fsopen", "fsconfig", "fsmount", "fspick", "pidfd_open", "clone3", "close_range", "openat2", "pidfd_getfd",
-    "faccessat2", "process_madvise", "epoll_pwait2",
+    "faccessat2", "process_madvise", "epoll_pwait2", "mount_setattr", "quotactl_fd", "landlock_create_ruleset",
+    "landlock_add_rule", "landlock_restrict_self", "memfd_secret", "process_mrelease", "futex_waitv",
+    "set_mempolicy_home_node", "cachestat", "fchmodat2", "map_shadow_stack", "futex_wake", "futex_wait",
+    "futex_requeue", "statmount", "listmount", "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules", "mseal",
+    "setxattrat", "getxattrat", "listxattrat", "removexattrat", "open_tree_attr", "file_getattr", "file_setattr",
+    "listns",
 ];
 
 /// What has a number in the inputs and is no call (docs/log-format.md).
-const NO_CALLS: [(u32, &str); 4] = [
+const NO_CALLS: [(u32, &str); 5] = [
+    (NO_CALL, "a number that is no call"),
     (0xfff0, "turn"),
     (0xfff1, "instruction"),
     (SPAWN, "pthread_create"),
@@ -101,6 +108,8 @@ mod tests {
             (libc::SYS_rseq, "rseq"),
             (libc::SYS_pidfd_open, "pidfd_open"),
             (libc::SYS_epoll_pwait2, "epoll_pwait2"),
+            (libc::SYS_set_mempolicy_home_node, "set_mempolicy_home_node"),
+            (470, "listns"),
             (400, "system call 400"),
             (9999, "system call 9999"),
         ] {

@@ -1,6 +1,7 @@
 //! Where the objects of a program enter the kernel, as the runtime wants to know it: libc beforehand, others when asked.
 use crate::Error;
 use crate::Result;
+use crate::proven;
 use crate::sys::SharedWord;
 use log_format::inputs::RangeHash;
 use object::Endianness;
@@ -74,6 +75,12 @@ impl CallSites {
             first: table_for(executable),
             known: Mutex::default(),
         }
+    }
+
+    /// Was the file of this path looked at already?
+    fn is_known(&self, path: &Path, is_guest: bool) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        path.is_absolute() && known.contains_key(&(path.to_owned(), is_guest))
     }
 
     /// Nothing for a file that cannot be read, or is no object. `path` is what it is known as, `file` where it is.
@@ -194,7 +201,17 @@ fn answer_all(sites: &CallSites, word: &SharedWord, run: &RunDirectory) {
 fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
     let first = ControlFile::open(&run.file("control"))?;
     let question = first.question()?;
-    let process = Path::new("/proc").join(question.pid.to_string());
+    let own = match question.process {
+        0 => run.file("control"),
+        number => run.process(number).file("control"),
+    };
+    // Held while we look at what it sees. One that cannot be found has the root and the directory that we have.
+    let asker = match sites.is_known(&question.path, question.is_of_guest) {
+        true => None,
+        false => proven::of_recording(&own, question.pid, true),
+    };
+    let process = asker.map(|asker| Path::new("/proc").join(asker.id.to_string()));
+    let process = process.unwrap_or_else(|| PathBuf::from("/proc/self"));
     let path = match question.path.is_absolute() {
         true => question.path,
         false => fs::read_link(process.join("cwd"))
@@ -209,10 +226,6 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
     if analysed.sites.sites.is_empty() {
         return Ok(());
     }
-    let own = match question.process {
-        0 => run.file("control"),
-        number => run.process(number).file("control"),
-    };
     let Sites { sites, locked, .. } = &analysed.sites;
     // Those that there is no room for are those at the end: a thread runs through them.
     let room = LOCKED_MAX.saturating_sub(sites.len()).min(locked.len());

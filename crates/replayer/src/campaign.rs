@@ -36,11 +36,10 @@ pub enum Keep {
 
 #[derive(Clone, Debug)]
 pub struct Campaign {
+    /// Its chaos seed is that of the first attempt; each further one takes the next number.
     pub recording: Recording,
     /// The run directory; otherwise the store chooses one.
     pub output: Option<PathBuf>,
-    /// Seed of the first attempt; each further one takes the next number.
-    pub chaos_seed: Option<u64>,
     pub attempts: Attempts,
     pub keep: Keep,
     /// What the run is called in the store; otherwise it has the name of the program.
@@ -52,6 +51,8 @@ pub struct Campaign {
 /// What all campaigns with one executable have in common, and need to find out once.
 pub struct Prepared {
     meta: RunMeta,
+    /// How many arguments stand for the program's name: that of what loads it, or of an interpreter, may be among them.
+    names: usize,
     sites: Arc<CallSites>,
 }
 
@@ -89,30 +90,29 @@ impl Recorded {
 }
 
 impl Campaign {
-    pub fn run(&self, store: &Store, mut progress: impl FnMut(Progress)) -> Result<Recorded> {
-        let mut prepared = None;
-        self.run_prepared(&mut prepared, store, &mut progress)
+    pub fn run(&self, store: &Store, progress: impl FnMut(Progress)) -> Result<Recorded> {
+        self.run_prepared(&self.prepare()?, store, progress)
     }
 
-    /// The same for one of several campaigns that run the same executable with different arguments.
+    /// Finds the program, and what has to be known of it.
+    pub fn prepare(&self) -> Result<Prepared> {
+        let meta = self.recording.describe()?;
+        let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str())));
+        let names = meta.argv.len() - (self.recording.command.len() - 1);
+        Ok(Prepared { meta, names, sites })
+    }
+
+    /// One of several campaigns that run the same executable with different arguments.
     pub fn run_prepared(
         &self,
-        prepared: &mut Option<Prepared>,
+        ready: &Prepared,
         store: &Store,
         mut progress: impl FnMut(Progress),
     ) -> Result<Recorded> {
-        let ready = match prepared {
-            Some(ready) => ready,
-            None => {
-                let meta = self.recording.describe()?;
-                let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str())));
-                prepared.insert(Prepared { meta, sites })
-            }
-        };
         let mut meta = ready.meta.clone();
-        let hosts = meta.argv.len() - meta.program_arguments().len();
-        meta.argv.truncate(hosts);
-        meta.argv.extend(self.recording.command.iter().cloned().map(Into::into));
+        meta.argv.truncate(ready.names);
+        meta.argv
+            .extend(self.recording.command[1..].iter().cloned().map(Into::into));
         let sites = Arc::clone(&ready.sites);
         let run = match &self.output {
             Some(path) => Store::create_at(path)?,
@@ -145,8 +145,8 @@ impl Campaign {
             Show::Nothing
         };
         loop {
-            let seed = self.chaos_seed.map(|seed| seed.wrapping_add(attempts).max(1));
-            self.recording.attempt(run, meta, sites, seed, show)?;
+            let settings = self.recording.settings.of_attempt(attempts);
+            self.recording.attempt(run, meta, sites, settings, show)?;
             attempts += 1;
             let outcome = meta.ending.as_ref().map(|ending| ending.outcome);
             let failed = outcome.is_some_and(Outcome::is_failure);
@@ -228,7 +228,7 @@ struct Repeated {
 
 /// Prints what the failing attempt printed; that of the others was not shown.
 fn show_output(run: &RunDirectory) -> Result<()> {
-    for (name, mut pass) in [("stdout", PassTo::Stdout), ("stderr", PassTo::Stderr)] {
+    for (name, mut pass) in [("stdout", PassTo::stdout()), ("stderr", PassTo::stderr())] {
         let path = run.file(name);
         let failed = |e| Error::Store(run_store::Error::io("read", &path, e));
         let mut file = File::open(&path).map_err(failed)?;
@@ -236,7 +236,7 @@ fn show_output(run: &RunDirectory) -> Result<()> {
         loop {
             match file.read(&mut buffer).map_err(failed)? {
                 0 => break,
-                bytes => pass.write(&buffer[..bytes]),
+                bytes => pass.show(&buffer[..bytes]),
             }
         }
     }

@@ -1,5 +1,5 @@
 //! Checkpoints: processes of a replay that stand somewhere in the recorded order (`crates/runtime/src/turns/checkpoint.rs`). An
-//! attempt of a search whose moves all come later goes on from a copy of one instead of beginning anew.
+//! attempt of a search whose edits all come later goes on from a copy of one instead of beginning anew.
 //!
 //! Nothing depends on them but time. Where one cannot be had, or its copy does not come to life, the attempt is a replay from the
 //! beginning; and a copy that brings the run back has not been found to do so before a replay from the beginning has done the same.
@@ -10,7 +10,7 @@ use crate::sys;
 use crate::turns::Attempt;
 use crate::turns::Attempts;
 use crate::turns::Came;
-use run_model::Move;
+use run_model::ScheduleEdit;
 use runtime_abi::checkpoint::AT_ONCE_MAX;
 use runtime_abi::checkpoint::DIRECTORY_BYTES_MAX;
 use runtime_abi::checkpoint::FILE_NAME;
@@ -266,7 +266,7 @@ pub struct Keeper {
     attempts: u64,
     from_beginning: Duration,
     /// Replays from the beginning of which nothing was to be written down: the last ones.
-    known: VecDeque<(Vec<Move>, Attempt)>,
+    known: VecDeque<(Vec<ScheduleEdit>, Attempt)>,
     statistics: CheckpointStatistics,
 }
 
@@ -325,7 +325,7 @@ impl Keeper {
             let from = self.choose(ask);
             // Of one that another thread starts, they would be children of that.
             let wishes = tasks.is_empty().then(|| self.wishes(ask, &workers[0])).flatten();
-            let known = self.known.iter().find(|(moves, _)| *moves == ask.plan.moves);
+            let known = self.known.iter().find(|(edits, _)| *edits == ask.plan.edits);
             let known = known.filter(|_| ask.trace == Trace::Nothing);
             tasks.push(Task {
                 ask,
@@ -428,14 +428,14 @@ impl Keeper {
         }
         self.keep(ask, &attempt, done.wishes);
         if done.from.is_none() || attempt.came == Came::ToItsEnd {
-            self.know(&ask.plan.moves, &attempt);
+            self.know(&ask.plan.edits, &attempt);
         }
         Ok(attempt)
     }
 
     /// The attempt was made from the beginning.
-    fn know(&mut self, moves: &[Move], attempt: &Attempt) {
-        if self.known.iter().any(|(known, _)| known == moves) {
+    fn know(&mut self, edits: &[ScheduleEdit], attempt: &Attempt) {
+        if self.known.iter().any(|(known, _)| known == edits) {
             return;
         }
         if self.known.len() == KNOWN_MAX {
@@ -446,7 +446,7 @@ impl Keeper {
             accesses: Vec::new(),
             ..attempt.clone()
         };
-        self.known.push_back((moves.to_vec(), attempt));
+        self.known.push_back((edits.to_vec(), attempt));
     }
 
     /// Keeps the checkpoints that an attempt has left behind, and what it has told of the time before others.
@@ -496,9 +496,9 @@ impl Task<'_> {
             Trace::Points(window) => (Some(&window.from[..]), false),
             Trace::PointsAndAccesses(window) => (Some(&window.from[..]), true),
         };
-        let moves = &self.ask.plan.moves;
+        let edits = &self.ask.plan.edits;
         let attempt = |from: Option<&Checkpoint>, wishes: Option<&Wishes>| {
-            worker.attempt_from(moves, window, with_accesses, &Start { from, wishes })
+            worker.attempt_from(edits, window, with_accesses, &Start { from, wishes })
         };
         let event = self.from.as_ref().map(|(checkpoint, _)| checkpoint.event);
         if let Some(known) = self.known {

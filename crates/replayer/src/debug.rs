@@ -16,9 +16,10 @@ use crate::loaded::LoadedRun;
 use crate::output::PassTo;
 use crate::output::Pump;
 use crate::output::Sink;
-use crate::plan::Plan;
+use crate::output::Taken;
 use crate::prepare::Observer;
-use crate::replay::load_replayable;
+use crate::recovery;
+use crate::recovery::RecoverOptions;
 use crate::replay::notes;
 use crate::supervise;
 use crate::supervise::End;
@@ -92,7 +93,8 @@ pub fn debug(
 ) -> Result<Debugged> {
     // Before anything that takes time.
     let has_python = has_python()?;
-    let (loaded, stage) = load_replayable(run, observer)?;
+    let loaded = LoadedRun::load_observed(run, observer)?;
+    let stage = recovery::provide(&loaded)?;
     if stage.is_some() {
         return Err(Error::DebuggedElsewhere {
             program: loaded.meta.executable.path,
@@ -111,7 +113,9 @@ pub fn debug(
     } else {
         None
     };
-    let plan = Plan::prepare(&loaded, observer)?;
+    let wanted = RecoverOptions::to_replay(&options.run_name);
+    let recovered = recovery::recover_loaded(loaded, stage, &wanted, observer)?;
+    let (loaded, _, plan) = recovered.into_plan()?;
     let session = Session::create(&loaded, &plan, failure.as_ref(), options, has_python)?;
     let memory = supervise::anonymous_control()?;
     let control = session.control(&memory)?;
@@ -152,8 +156,8 @@ pub fn debug(
     drop(command);
     let gdb_ended = Arc::new(AtomicBool::new(false));
     let pumps = [
-        Pump::start(stdout.into(), PassTo::Stdout, Arc::clone(&gdb_ended)),
-        Pump::start(stderr.into(), PassTo::Stderr, Arc::clone(&gdb_ended)),
+        Pump::start(stdout.into(), PassTo::stdout(), Arc::clone(&gdb_ended)),
+        Pump::start(stderr.into(), PassTo::stderr(), Arc::clone(&gdb_ended)),
     ];
     let mut watch = Watched {
         loaded: &loaded,
@@ -181,8 +185,9 @@ pub fn debug(
 
 /// Passes on what the program prints; nothing is compared.
 impl Sink for PassTo {
-    fn take(&mut self, bytes: &[u8]) {
-        self.write(bytes);
+    fn take(&mut self, bytes: &[u8]) -> Taken {
+        self.show(bytes);
+        Taken::GoOn
     }
 }
 

@@ -103,7 +103,7 @@ pub fn explain_run(
             (explained, plan, observed.turns)
         }
     };
-    if let Some(order) = &plan.turns {
+    if let Some(order) = plan.schedule.turns() {
         explained.hint = Some(format!(
             "its threads were replayed one at a time, in the order of their inputs, of which {} of {} came again; what \
              they did to each other is not recorded at scope inputs, so the order alone may not be enough (docs/turns.md)",
@@ -152,7 +152,7 @@ pub fn explain(
         (Some(thread), Some(event)) => format!("refrain dump {run_name} --thread {thread} --around {event}"),
         _ => format!("refrain dump {run_name}"),
     };
-    if loaded.meta.scope == Scope::Sync {
+    if loaded.meta.settings.scope == Scope::Sync {
         explained.hint = Some(
             "it was recorded at scope sync, without plain accesses to memory. If unsafe or C code may race, record it with \
              --scope memory (cargo refrain builds for it)"

@@ -24,9 +24,15 @@ pub enum Error {
         path: PathBuf,
         why: &'static str,
     },
+    /// One whose interpreter cannot be recorded at this scope.
     Script {
         path: PathBuf,
-        interpreter: String,
+        interpreter: PathBuf,
+    },
+    NoInterpreter {
+        script: PathBuf,
+        interpreter: PathBuf,
+        source: Box<Error>,
     },
     StaticProgram {
         path: PathBuf,
@@ -48,13 +54,13 @@ pub enum Error {
         run: String,
         why: String,
     },
-    /// The moves that are kept with a run are not such as a search finds.
-    UnusableMoves {
+    /// The edits that are kept with a run are not such as a search finds.
+    UnusableEdits {
         run: String,
         why: String,
     },
-    /// The pause in this line of those that are kept with a run is at a place that the run does not have.
-    UnusablePauses {
+    /// The late resume in this line of those that are kept with a run is at a place that the run does not have.
+    UnusableLateResumes {
         run: String,
         line: usize,
     },
@@ -73,6 +79,10 @@ pub enum Error {
     NeverAttached {
         path: PathBuf,
     },
+    /// The runtime has said why.
+    CannotBegin {
+        path: PathBuf,
+    },
     NoDirectory {
         source: io::Error,
     },
@@ -83,6 +93,11 @@ pub enum Error {
 
     // The system.
     AddressesNotFixed,
+    /// Files may be so large only (`ulimit -f`).
+    FileLimit {
+        bytes: u64,
+        least: u64,
+    },
     /// The directory that the program ran in when it was recorded.
     NoRecordedDirectory {
         path: PathBuf,
@@ -153,6 +168,11 @@ pub enum Error {
         what: &'static str,
         source: io::Error,
     },
+    /// It cannot be replayed in this way.
+    Refused {
+        run: String,
+        why: String,
+    },
     OtherAbi {
         recorded: u32,
         known: u32,
@@ -164,10 +184,6 @@ pub enum Error {
     Unsolvable {
         run: PathBuf,
         why: String,
-    },
-    UnknownMethod {
-        run: String,
-        method: String,
     },
     /// To read, solve and check the logs of a run.
     TooLittleMemory {
@@ -187,7 +203,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// 2: the command was wrong; 3: the run, or what it needs, cannot be used.
+    /// 2: the command was wrong; 3: the run, or what it needs, cannot be used; 125: the system does not let the program be recorded, as when
+    /// the runtime finds that out.
     pub fn exit_status(&self) -> i32 {
         match self {
             Error::Store(
@@ -199,6 +216,7 @@ impl Error {
             | Error::ProgramNotFound { .. }
             | Error::NotExecutable { .. }
             | Error::Script { .. }
+            | Error::NoInterpreter { .. }
             | Error::StaticProgram { .. }
             | Error::RuntimeNotExecutable { .. }
             | Error::NotInstrumented { .. }
@@ -208,6 +226,7 @@ impl Error {
             | Error::NoDebugger { .. }
             | Error::NotInDebugger
             | Error::NothingFailed { .. } => 2,
+            Error::FileLimit { .. } | Error::CannotBegin { .. } => 125,
             _ => 3,
         }
     }
@@ -240,14 +259,38 @@ impl fmt::Display for Error {
             Error::ProgramNotFound { path, source } => {
                 write!(f, "cannot read the program {}: {}", path.display(), plain(source))
             }
+            Error::CannotBegin { path } => write!(
+                f,
+                "the recorder cannot work inside {}, for the reason above",
+                path.display()
+            ),
+            Error::FileLimit { bytes, least } => write!(
+                f,
+                "files may have {} KiB here (ulimit -f), and a recording needs one of {} KiB: raise that limit",
+                bytes / 1024,
+                least / 1024
+            ),
             Error::NotExecutable { path, why } => write!(f, "{} cannot be recorded: it {why}", path.display()),
             Error::Script { path, interpreter } => write!(
                 f,
-                "{} is a script for {interpreter}, and only programs can be recorded: put `refrain record --` in front of the \
-                 program inside the script, or record its interpreter, with `refrain record --scope inputs -- {interpreter} {}`",
+                "{} is a script for {}, which was not built with refrain cc or refrain c++, so its threads cannot be observed: put \
+                 `refrain record --` in front of the program inside the script, or record the script as it is with --scope inputs",
                 path.display(),
-                path.display()
+                interpreter.display()
             ),
+            // In quotes, with what cannot be seen spelled out: the end of a line made by another system, for instance.
+            Error::NoInterpreter {
+                script,
+                interpreter,
+                source,
+            } => {
+                write!(f, "{} is a script for {interpreter:?}, ", script.display())?;
+                match &**source {
+                    Error::ProgramNotFound { source, .. } => write!(f, "which cannot be read: {}", plain(source)),
+                    Error::NotExecutable { why, .. } => write!(f, "which {why}"),
+                    other => write!(f, "but {other}"),
+                }
+            }
             Error::StaticProgram { path } => write!(
                 f,
                 "{} is linked statically, or by musl, so its threads cannot be observed; \
@@ -285,13 +328,13 @@ impl fmt::Display for Error {
             Error::UnusableOrder { run, why } => {
                 write!(f, "the inputs of {run} are in no usable order: {why}; record it again")
             }
-            Error::UnusableMoves { run, why } => {
+            Error::UnusableEdits { run, why } => {
                 write!(
                     f,
                     "the file `moves` of {run} was not written for it: {why}; remove it, and search again: refrain solve {run}"
                 )
             }
-            Error::UnusablePauses { run, line } => write!(
+            Error::UnusableLateResumes { run, line } => write!(
                 f,
                 "the file `pauses` of {run} was not written for it: the run has no place as in line {line}; remove it, and search again: \
                  refrain solve --again {run}"
@@ -414,6 +457,7 @@ impl fmt::Display for Error {
                 "{what} {path}, which the recorded program used, cannot be read: {}; put it back, or record again",
                 plain(source)
             ),
+            Error::Refused { run, why } => write!(f, "{run} cannot be replayed so: {why}"),
             Error::OtherAbi { recorded, known } => write!(
                 f,
                 "the run was recorded with version {recorded} of the runtime interface, and this refrain has \
@@ -427,10 +471,6 @@ impl fmt::Display for Error {
             Error::Unsolvable { run, why } => {
                 write!(f, "no schedule explains the logs of {}: {why}", run.display())
             }
-            Error::UnknownMethod { run, method } => write!(
-                f,
-                "{run} was recorded by the method '{method}', which this version of refrain does not know"
-            ),
             Error::TooLittleMemory {
                 run,
                 records,

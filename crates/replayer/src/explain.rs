@@ -1,10 +1,10 @@
 //! `explain`: one traced replay, and what it says about how the run ended.
 use crate::Result;
 use crate::loaded::LoadedRun;
-use crate::plan;
-use crate::plan::Plan;
 use crate::prepare::Observer;
 use crate::record::Show;
+use crate::recovery;
+use crate::recovery::RecoverOptions;
 use crate::replay;
 use crate::replay::Verdict;
 use crate::supervise;
@@ -15,6 +15,7 @@ use failure_report::Ending;
 use failure_report::Report;
 use run_store::Outcome;
 use run_store::RunDirectory;
+use runtime_abi::policy::Inputs;
 
 /// A run, why it failed, and what is needed to say so in source lines.
 #[derive(Debug)]
@@ -33,14 +34,14 @@ pub struct Explained {
 /// that. An `Err` means that it never came to replaying.
 pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Result<Explained> {
     let (run, process) = run.whole().unwrap_or((run, 0));
-    let (mut loaded, stage) = replay::load_replayable(run, observer)?;
-    plan::require_order(&loaded)?;
-    let plan = Plan::prepare(&loaded, observer)?.moved_to_temporary(&loaded)?;
-    replay::forget_lost_ends(&mut loaded, &plan);
+    let recovered = recovery::recover(run, &RecoverOptions::to_replay(run_name), observer)?;
+    recovery::require_order(&recovered.loaded)?;
+    let (mut loaded, stage, plan) = recovered.into_temporary_plan()?;
     let watch = Watch {
         patience: replay::default_patience(&loaded),
         jitter_seed: 0,
         trace: true,
+        inputs: Inputs::Answered,
     };
     let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, Show::Nothing)?;
     let verdict = replay::judge(&loaded, &plan, &observed, run_name);

@@ -14,6 +14,10 @@ use crate::stage::Stage;
 use crate::stage::Staging;
 use crate::sys;
 use crate::sys::OrphanedProgram;
+use crate::sys::terminal::TerminalProgram;
+use crate::terminal::Terminal;
+use crate::terminal::Typing;
+use crate::terminal::Which;
 use run_store::ControlFile;
 use run_store::Outcome;
 use run_store::ProcessMeta;
@@ -21,6 +25,7 @@ use run_store::RunMeta;
 use run_store::Text;
 use runtime_abi::CONTROL_FD;
 use runtime_abi::CONTROL_VARIABLE;
+use runtime_abi::FROM_ELSEWHERE;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::CString;
@@ -29,13 +34,16 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::PipeWriter;
+use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::ExitStatus;
@@ -96,8 +104,16 @@ pub fn command<'a>(
             None
         }
     };
-    sys::prepare(&mut command, control.file().as_fd(), CONTROL_FD, orphaned);
+    sys::prepare(&mut command, control.file().as_fd(), orphaned, meta.stack_limit);
     Ok((command, staging))
+}
+
+/// A command, and what has to be there until the program is, which is when `spawn` returns.
+struct Executed<'a> {
+    command: Command,
+    staging: Option<Staging<'a>>,
+    _alias: Option<Alias>,
+    _control: File,
 }
 
 /// A program that another process of the run executed, with our own output unless told otherwise and no input. It gets
@@ -105,80 +121,136 @@ pub fn command<'a>(
 fn executed_command<'a>(
     meta: &RunMeta,
     process: &ProcessMeta,
-    control: &File,
+    memory: &File,
     stage: Option<&'a Stage>,
-) -> Result<(Command, Option<Staging<'a>>, Option<Alias>)> {
+) -> Result<Executed<'a>> {
+    let cannot_start = |source: io::Error| Error::CannotStart {
+        path: meta.executable.path.as_os_str().into(),
+        source,
+    };
     let mut command = Command::new(meta.executable.path.as_os_str());
+    // Before the stage is set, which has all that is there.
+    let alias = match is_named(meta, &process.executed_as) {
+        true => None,
+        false => Some(Alias::new(process.executed_as.as_os_str().len(), meta).map_err(cannot_start)?),
+    };
     let staging = match stage {
         Some(stage) => Some(stage.set(&mut command, Path::new(meta.cwd.as_os_str()))?),
         None => {
-            command.current_dir(meta.cwd.as_os_str());
+            command.current_dir(directory_of(meta));
             None
         }
     };
-    let alias = Alias::for_path(&process.executed_as, &meta.executable.path)?;
+    let from = alias.as_ref().and_then(|alias| alias.folder.as_deref());
+    let elsewhere = if from.is_some() { FROM_ELSEWHERE } else { 0 };
+    let control = sys::reopen(memory, u64::from(process.number) | elsewhere).map_err(cannot_start)?;
     command.stdin(Stdio::null());
-    sys::prepare(&mut command, control.as_fd(), CONTROL_FD, OrphanedProgram::IsKilled);
-    let string = |bytes: Vec<u8>| {
-        CString::new(bytes).map_err(|e| Error::CannotStart {
-            path: meta.executable.path.as_os_str().into(),
-            source: e.into(),
-        })
-    };
+    sys::prepare(
+        &mut command,
+        control.as_fd(),
+        OrphanedProgram::IsKilled,
+        meta.stack_limit,
+    );
+    let string = |bytes: Vec<u8>| CString::new(bytes).map_err(|e| cannot_start(e.into()));
     let bytes = |text: &Text| text.as_os_str().as_bytes().to_vec();
     let variable = |(name, value): &(Text, Text)| [bytes(name), bytes(value)].join(&b'=');
-    let path = alias.as_ref().map_or(&process.executed_as, |alias| &alias.path);
-    let path = string(bytes(path))?;
+    let path = match &alias {
+        Some(alias) => alias.path.clone().into_os_string().into_vec(),
+        None => bytes(&process.executed_as),
+    };
     let arguments = meta.argv.iter().map(|text| string(bytes(text)));
     let variables = meta.env.iter().map(|pair| string(variable(pair)));
-    sys::execute_instead(
-        &mut command,
-        path,
-        arguments.collect::<Result<_>>()?,
-        variables.collect::<Result<_>>()?,
-    );
-    Ok((command, staging, alias))
+    let execution = sys::Execution {
+        path: string(path)?,
+        arguments: arguments.collect::<Result<_>>()?,
+        variables: variables.collect::<Result<_>>()?,
+        from: from
+            .map(|folder| string(folder.as_os_str().as_bytes().to_vec()))
+            .transpose()?,
+        blocked_signals: process.blocked_signals,
+        ignored_signals: process.ignored_signals,
+    };
+    sys::execute_instead(&mut command, execution);
+    Ok(Executed {
+        command,
+        staging,
+        _alias: alias,
+        _control: control,
+    })
 }
 
-/// A name for an executable that was executed under one that means something else in every process, such as
-/// `/proc/self/exe`: as long as that one, because the kernel puts it above the stack. Goes away with its owner.
+/// Where a program is started that was executed. Its directory may be gone since, as that of a script's files that are for a while: then
+/// anywhere, as its calls are answered, and an alias stands for a name that was found there.
+fn directory_of(meta: &RunMeta) -> &Path {
+    let directory = Path::new(meta.cwd.as_os_str());
+    if directory.is_dir() { directory } else { Path::new("/") }
+}
+
+/// Does `name`, given to the kernel, execute the program of `meta`? It does not if it is a script's, or gone, or one that means something else
+/// in every process, such as `/proc/self/exe`.
+fn is_named(meta: &RunMeta, name: &Text) -> bool {
+    let is_own = ["/proc/", "/dev/fd/"]
+        .iter()
+        .any(|prefix| name.as_os_str().as_bytes().starts_with(prefix.as_bytes()));
+    let file = |path: &Path| fs::canonicalize(path).ok();
+    let named = file(&Path::new(meta.cwd.as_os_str()).join(name.as_os_str()));
+    !is_own && named.is_some() && named == file(Path::new(meta.executable.path.as_os_str()))
+}
+
+/// Another name for an executable, as long as the one that it was executed by, because the kernel puts that above the stack. Goes
+/// away with its owner.
 struct Alias {
-    path: Text,
+    path: PathBuf,
+    /// Where it is, if there is no room for an absolute path.
+    folder: Option<PathBuf>,
 }
 
 impl Alias {
-    fn for_path(executed_as: &Text, executable: &Text) -> Result<Option<Alias>> {
-        // Not the one of TMPDIR: the name must be no longer than the one it stands for.
-        const FOLDER: &str = "/tmp/";
-        let name = executed_as.as_os_str();
-        let is_own = ["/proc/", "/dev/fd/"]
-            .iter()
-            .any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()));
-        if !is_own {
-            return Ok(None);
-        }
-        let room = name.len().saturating_sub(FOLDER.len());
-        let failed = |source| Error::CannotStart {
-            path: executable.as_os_str().into(),
-            source,
-        };
+    /// Not the one of TMPDIR: the name must be no longer than the one it stands for.
+    const FOLDER: &str = "/tmp/";
+    /// Digits that make a name of ours unlike others.
+    const DIGITS_MIN: usize = 6;
+
+    fn new(length: usize, meta: &RunMeta) -> io::Result<Alias> {
+        let executable = meta.executable.path.as_os_str();
+        let room = length.saturating_sub(Alias::FOLDER.len());
         for attempt in 0..1000u32 {
-            let digits = format!("{:0room$}", u64::from(std::process::id()) * 1000 + u64::from(attempt));
-            let path = format!("{FOLDER}{}", &digits[digits.len() - room..]);
-            match symlink(executable.as_os_str(), &path) {
-                Ok(()) => return Ok(Some(Alias { path: path.into() })),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(failed(e)),
+            let number = u64::from(std::process::id()) * 1000 + u64::from(attempt);
+            let alias = match room >= Alias::DIGITS_MIN {
+                true => {
+                    let digits = format!("{number:0room$}");
+                    Alias {
+                        path: format!("{}{}", Alias::FOLDER, &digits[digits.len() - room..]).into(),
+                        folder: None,
+                    }
+                }
+                false => Alias {
+                    path: "x".repeat(length).into(),
+                    folder: Some(format!("{}refrain-{number}", Alias::FOLDER).into()),
+                },
+            };
+            let made = match &alias.folder {
+                None => symlink(executable, &alias.path),
+                Some(folder) => fs::create_dir(folder).and_then(|()| symlink(executable, folder.join(&alias.path))),
+            };
+            match made {
+                Ok(()) => return Ok(alias),
+                // Somebody else's: it is not to be removed.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => std::mem::forget(alias),
+                Err(e) => return Err(e),
             }
         }
-        Err(failed(io::Error::from(io::ErrorKind::AlreadyExists)))
+        Err(io::Error::from(io::ErrorKind::AlreadyExists))
     }
 }
 
 impl Drop for Alias {
     fn drop(&mut self) {
         // What cannot be removed is a link in the system's temporary directory.
-        let _ = fs::remove_file(self.path.as_os_str());
+        let _ = match &self.folder {
+            None => fs::remove_file(&self.path),
+            Some(folder) => fs::remove_file(folder.join(&self.path)).and_then(|()| fs::remove_dir(folder)),
+        };
     }
 }
 
@@ -206,11 +278,32 @@ pub struct Running<S> {
     program_ended: Arc<AtomicBool>,
     stdout: Pump<S>,
     stderr: Pump<S>,
+    session: Option<Session>,
 }
 
 enum Process {
     Started(Child),
     Copied(Copied),
+    /// A child of ours that was started by another one, its session's first process.
+    InSession {
+        id: u32,
+    },
+}
+
+/// A session that was made for a program, on a terminal that was made for it. It is over when this is dropped.
+struct Session {
+    /// Closed, it tells the first process to go. `None`: closed.
+    life: Option<PipeWriter>,
+    first: Child,
+    _typing: Typing,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.life = None;
+        // It does nothing but wait for that.
+        let _ = self.first.wait();
+    }
 }
 
 impl Process {
@@ -218,6 +311,7 @@ impl Process {
         match self {
             Process::Started(child) => child.id(),
             Process::Copied(copied) => copied.id(),
+            Process::InSession { id } => *id,
         }
     }
 
@@ -225,6 +319,7 @@ impl Process {
         match self {
             Process::Started(child) => child.try_wait(),
             Process::Copied(copied) => copied.try_wait(),
+            Process::InSession { id } => sys::wait_for_child(*id, false),
         }
     }
 
@@ -236,6 +331,10 @@ impl Process {
                 child.wait().map(drop)
             }
             Process::Copied(copied) => copied.kill(),
+            Process::InSession { id } => {
+                sys::send_signal(*id, 9);
+                sys::wait_for_child(*id, true).map(drop)
+            }
         }
     }
 }
@@ -275,13 +374,57 @@ impl<S: Sink> Running<S> {
         command
             .stdout(out_end.try_clone().map_err(cannot_start)?)
             .stderr(err_end.try_clone().map_err(cannot_start)?);
-        let process = Process::Started(spawn(command, staging, meta)?);
+        let process = Process::Started(spawn(&mut command, staging, meta)?);
         Ok(Running::watch(
             process,
             [out.into(), err.into()],
             output,
             Some((out_end, err_end)),
         ))
+    }
+
+    /// Starts the program of `meta` on a terminal of its own, like ours, which `which` says what of its input and output is.
+    pub fn start_on_terminal(
+        meta: &RunMeta,
+        control: &ControlFile,
+        [stdout, stderr]: [S; 2],
+        which: Which,
+    ) -> Result<Running<S>> {
+        let failed = |source| cannot_start(meta, source);
+        let (mut command, _) = command(meta, control, None, OrphanedProgram::RunsOn)?;
+        let terminal = Terminal::new().map_err(failed)?;
+        let programs = || terminal.programs.try_clone().map_err(failed);
+        command.stdout(programs()?);
+        if which.stdin {
+            command.stdin(programs()?);
+        }
+        let (err, err_end) = io::pipe().map_err(failed)?;
+        match which.stderr {
+            true => command.stderr(programs()?),
+            false => command.stderr(err_end),
+        };
+        let (mut report, report_end) = io::pipe().map_err(failed)?;
+        let (life_end, life) = io::pipe().map_err(failed)?;
+        let execution = execution(meta)?;
+        sys::terminal::execute_in_session(&mut command, execution, report_end.as_fd(), life_end.as_fd())
+            .map_err(failed)?;
+        let first = command.spawn().map_err(failed)?;
+        // They have the terminal, and ends of pipes.
+        drop((command, report_end, life_end, terminal.programs));
+        let mut id = [0; 4];
+        report.read_exact(&mut id).map_err(failed)?;
+        let typing = Typing::pass_on(which, terminal.ours.try_clone().map_err(failed)?).map_err(failed)?;
+        sys::forward_all_signals();
+        let process = Process::InSession {
+            id: u32::from_le_bytes(id),
+        };
+        let mut running = Running::watch(process, [terminal.ours, err.into()], [stdout, stderr], None);
+        running.session = Some(Session {
+            life: Some(life),
+            first,
+            _typing: typing,
+        });
+        Ok(running)
     }
 
     /// Goes on from a copy of a checkpoint, on control memory of its own, with files in `directory`.
@@ -319,6 +462,7 @@ impl<S: Sink> Running<S> {
             stdout: Pump::start(out, stdout, Arc::clone(&program_ended)),
             stderr: Pump::start(err, stderr, Arc::clone(&program_ended)),
             program_ended,
+            session: None,
         }
     }
 
@@ -328,20 +472,20 @@ impl<S: Sink> Running<S> {
         meta: &RunMeta,
         process: &ProcessMeta,
         stage: Option<&Stage>,
-        control: &File,
+        memory: &File,
     ) -> Result<Child> {
-        // The alias is needed until the program is there, which is when `spawn` returns.
-        let (mut command, staging, _alias) = executed_command(meta, process, control, stage)?;
+        let mut executed = executed_command(meta, process, memory, stage)?;
         let cannot_start = |source| Error::CannotStart {
             path: meta.executable.path.as_os_str().into(),
             source,
         };
         if let Some((out, err)) = &self.ends {
-            command
+            executed
+                .command
                 .stdout(out.try_clone().map_err(cannot_start)?)
                 .stderr(err.try_clone().map_err(cannot_start)?);
         }
-        spawn(command, staging, meta)
+        spawn(&mut executed.command, executed.staging, meta)
     }
 
     /// No other process will be started with its output: when all have ended, it has.
@@ -380,19 +524,41 @@ impl<S: Sink> Running<S> {
         fs::read(format!("/proc/{}/maps", self.process.id())).unwrap_or_default()
     }
 
+    /// How many threads the system has for it.
+    pub fn tasks(&self) -> u32 {
+        fs::read_dir(format!("/proc/{}/task", self.process.id())).map_or(0, |tasks| tasks.count() as u32)
+    }
+
     pub fn kill(&mut self) -> Result<()> {
         self.process.kill().map_err(Error::Wait)
     }
 
     /// Call when the program has ended: the sinks, with all it printed.
-    pub fn finish(self) -> (S, S) {
+    pub fn finish(mut self) -> (S, S) {
         // Relaxed: a lone flag, nothing is published through it.
         self.program_ended.store(true, Relaxed);
+        // The last one to have the terminal, if nobody was left behind; what was shown there is to be seen before ours is as it was.
+        if let Some(session) = &mut self.session {
+            session.life = None;
+        }
         (self.stdout.finish(), self.stderr.finish())
     }
 }
 
-fn spawn(mut command: Command, staging: Option<Staging<'_>>, meta: &RunMeta) -> Result<Child> {
+/// What `command` would execute.
+fn execution(meta: &RunMeta) -> Result<TerminalProgram> {
+    let string = |bytes: Vec<u8>| CString::new(bytes).map_err(|e| cannot_start(meta, e.into()));
+    let bytes = |text: &Text| text.as_os_str().as_bytes().to_vec();
+    let arguments = meta.argv.iter().map(|text| string(bytes(text)));
+    let variable = |(name, value): &(Text, Text)| string([bytes(name), bytes(value)].join(&b'='));
+    Ok(TerminalProgram {
+        path: string(bytes(&meta.executable.path))?,
+        arguments: arguments.collect::<Result<_>>()?,
+        variables: meta.env.iter().map(variable).collect::<Result<_>>()?,
+    })
+}
+
+fn spawn(command: &mut Command, staging: Option<Staging<'_>>, meta: &RunMeta) -> Result<Child> {
     command.spawn().map_err(|source| {
         let failed_step = staging.and_then(|staging| staging.failed_step(&source));
         failed_step.unwrap_or_else(|| cannot_start(meta, source))

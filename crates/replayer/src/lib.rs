@@ -1,7 +1,7 @@
 //! Runs a program under the recorder or under a schedule; ends in a recorded run, in "the same run", or in a
 //! [`Divergence`] that says where it went another way.
 //!
-//! The two ways in are [`Campaign::run`] (record) and [`replay`]. Both start the program through `launch`, so that
+//! The ways in are [`Campaign::run`] (record), [`recover`] (from a run to its schedules) and [`replay`]. Recording and replaying start the program through `launch`, so that
 //! it finds the same stack, environment and descriptors every time, and watch it through the control file
 //! (`runtime_abi`) without touching it: no ptrace, no signals.
 //!
@@ -16,7 +16,9 @@ pub mod describe;
 mod divergence;
 mod error;
 mod explain;
-mod family;
+mod inputs;
+mod instrumentation;
+mod late_resumes;
 mod launch;
 mod libraries;
 mod loaded;
@@ -24,12 +26,14 @@ mod loader;
 mod memory;
 mod output;
 mod pack;
-mod pauses;
 mod plan;
 mod prepare;
+mod process_order;
 mod processes;
 mod program;
+mod proven;
 mod record;
+mod recovery;
 mod replay;
 mod search;
 mod sites;
@@ -37,8 +41,10 @@ mod stage;
 mod supervise;
 mod symbols;
 mod sys;
+mod terminal;
 mod trace;
 mod turns;
+mod unfinished;
 mod verify;
 
 pub use call_names::call_name;
@@ -62,28 +68,36 @@ pub use error::Error;
 pub use error::Result;
 pub use explain::Explained;
 pub use explain::explain;
-pub use loaded::Input;
+pub use inputs::Input;
+pub use inputs::What;
+pub use inputs::load_inputs;
 pub use loaded::LoadedRun;
 pub use loaded::Overview;
-pub use loaded::What;
-pub use loaded::load_inputs;
 pub use loaded::load_prefix;
 pub use pack::pack;
-pub use plan::Answer;
-pub use plan::SolveOptions;
-pub use plan::Statistics;
-pub use plan::solve;
 pub use prepare::Observer;
 pub use prepare::Unobserved;
 pub use prepare::Work;
+pub use program::is_instrumented;
 pub use record::Recording;
 pub use record::Show;
-pub use record::Without;
+pub use record::WAIT_BY_DEFAULT;
+pub use recovery::Answer;
+pub use recovery::RecoverOptions;
+pub use recovery::Recovered;
+pub use recovery::Search;
+pub use recovery::SolveOptions;
+pub use recovery::Sought;
+pub use recovery::Statistics;
+pub use recovery::recover;
 pub use replay::ReplayOptions;
 pub use replay::Replayed;
 pub use replay::Verdict;
 pub use replay::replay;
 pub use run_model::Method;
+pub use run_store::RunSettings;
+pub use runtime_abi::policy::Inputs;
+pub use runtime_abi::settings::Without;
 pub use schedule_search::Caching;
 pub use schedule_search::Go;
 pub use schedule_search::Outcome as SearchOutcome;
@@ -94,15 +108,10 @@ pub use search::SEARCH_FILE_NAME;
 pub use search::SearchOptions;
 pub use search::SearchProgress;
 pub use search::Searched;
-pub use search::Searching;
-pub use search::describe as describe_moves;
-pub use search::search;
-pub use search::searching;
+pub use search::describe as describe_edits;
 pub use sites::Place;
 pub use sites::SiteBook;
 pub use symbols::Symbols;
 pub use turns::Attempt;
-pub use turns::Attempts as TurnAttempts;
 pub use turns::Came;
-pub use turns::are_taken_by_any as takes_turns;
 pub use verify::Check;

@@ -6,6 +6,7 @@ use crate::sys;
 use run_store::Entry;
 use run_store::FileIdentity;
 use run_store::Manifest;
+use run_store::PROGRAM;
 use run_store::RunDirectory;
 use run_store::RunMeta;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub fn used_by(run: &RunDirectory, executable: &Path) -> Result<Vec<FileIdentity
     let mut libraries = Vec::new();
     for path in paths.iter().filter(|path| *path != executable) {
         // A library that was deleted while the program ran cannot be named by a hash; replay will say it is missing.
-        let (hash, bytes) = match run_store::hash_file(path) {
+        let (hash, bytes) = match run_store::hash_file_once(path) {
             Ok(identity) => identity,
             Err(_) => ("unknown".to_owned(), 0),
         };
@@ -62,7 +63,7 @@ pub fn provide(run: &RunDirectory, metas: &[&RunMeta]) -> Result<Option<Stage>> 
     // A forked process has its parent's.
     for meta in metas.iter().filter(|meta| !is_forked(meta)) {
         if !is_packed(&meta.executable) {
-            check_one(&meta.executable, "the program")?;
+            check_one(&executable_of(run, meta), "the program")?;
         }
         for library in meta.libraries.iter().filter(|library| !is_packed(library)) {
             check_one(library, "the shared library")?;
@@ -71,6 +72,18 @@ pub fn provide(run: &RunDirectory, metas: &[&RunMeta]) -> Result<Option<Stage>> 
     match &manifest {
         Some(manifest) => set_stage(run, metas, manifest),
         None => Ok(None),
+    }
+}
+
+/// The executable, as it can be started now: where it was, or as the run has it. `run` is that of the first process.
+pub fn executable_of(run: &RunDirectory, meta: &RunMeta) -> FileIdentity {
+    let process = meta.process.as_ref().filter(|process| process.has_program);
+    match process {
+        Some(process) if check_one(&meta.executable, "").is_err() => FileIdentity {
+            path: run.process(process.number).file(PROGRAM).into_os_string().into(),
+            ..meta.executable.clone()
+        },
+        _ => meta.executable.clone(),
     }
 }
 
@@ -162,7 +175,7 @@ pub fn check_copy(run: &RunDirectory, number: usize, entry: &Entry) -> Result<()
 
 pub fn check_one(recorded: &FileIdentity, what: &'static str) -> Result<()> {
     let path = Path::new(recorded.path.as_os_str());
-    let (hash, bytes) = match run_store::hash_file(path) {
+    let (hash, bytes) = match run_store::hash_file_once(path) {
         Ok(found) => found,
         Err(run_store::Error::Io { source, .. }) => {
             return Err(Error::Gone {

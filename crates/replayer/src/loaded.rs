@@ -1,6 +1,9 @@
 //! A run read from disk: metadata, logs and final counts, each checked and checked against each other.
 use crate::Error;
 use crate::Result;
+use crate::inputs::Input;
+use crate::inputs::What;
+use crate::inputs::load_inputs;
 use crate::memory;
 use crate::prepare::Observed;
 use crate::prepare::Observer;
@@ -8,23 +11,15 @@ use crate::prepare::Unobserved;
 use crate::prepare::Work;
 use crate::processes;
 use crate::sites::SiteBook;
+use crate::turns;
+use crate::unfinished;
+use crate::unfinished::Unfinished;
 use log_format::Log;
 use log_format::LogFile;
 use log_format::LogReader;
 use log_format::Pieces;
-use log_format::inputs;
-use log_format::inputs::Entry;
-use log_format::inputs::FIRST_SIGNAL;
-use log_format::inputs::Lengths;
-use log_format::inputs::REST;
-use log_format::inputs::SYNC;
-use log_format::inputs::labels;
-use log_format::inputs::labels::LABEL;
-use log_format::inputs::labels::Labels;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Method;
-use run_model::Op;
 use run_model::Record;
 use run_model::Schedule;
 use run_model::ThreadIndex;
@@ -46,8 +41,9 @@ use std::fs::File;
 use std::io;
 use std::io::Cursor;
 use std::io::Read;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
+use std::time::Instant;
 
 /// Everything that is known about a recorded run.
 #[derive(Debug)]
@@ -62,6 +58,8 @@ pub struct LoadedRun {
     pub truncated: Option<Truncated>,
     /// Bytes of the kept standard output and error that other processes wrote.
     pub others_bytes: [u64; 2],
+    /// Turns to write there that were taken, and not used.
+    pub skipped_turns: [BTreeSet<u32>; 2],
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
     pub hash: String,
     pub sites: SiteBook,
@@ -73,8 +71,12 @@ pub struct LoadedRun {
     pub shares_memory: bool,
     /// What a replay of it begins with.
     pub beginning: Beginning,
+    /// For each thread, its inputs that have a place in an order, and where it came to a stop; if anybody asks for such an order.
+    pub inputs: Vec<Vec<Input>>,
     /// The other processes of the run, if this is the first.
     pub processes: Vec<LoadedRun>,
+    /// How long it took to read all of them.
+    pub read_time: Duration,
 }
 
 /// What the control file says, without the logs.
@@ -109,6 +111,11 @@ impl Overview {
             slots: control.slots()?,
             processes: Vec::new(),
         })
+    }
+
+    /// Which process of the run it is.
+    pub fn number(&self) -> u32 {
+        self.meta.process.as_ref().map_or(0, |process| process.number)
     }
 
     /// Events that happened in this process: a forked one goes on counting where its parent was.
@@ -147,6 +154,7 @@ impl LoadedRun {
     /// The same, for somebody who wants to know how far it is.
     pub fn load_observed(run: RunDirectory, observer: &dyn Observer) -> Result<LoadedRun> {
         let _observed = Observed(observer);
+        let started = Instant::now();
         let mut overview = Overview::load(&run)?;
         if overview.state == RunState::Recording {
             return Err(Error::BeingRecorded {
@@ -154,19 +162,26 @@ impl LoadedRun {
             });
         }
         let mut progress = Progress::new(&run, &overview, observer)?;
-        let others_bytes = Output::by_others(&overview);
+        let unfinished = Unfinished::of(&run, &overview);
         let others = std::mem::take(&mut overview.processes);
-        let mut first = LoadedRun::from_overview(run, overview, &mut progress)?;
-        first.others_bytes = others_bytes;
+        let mut first = LoadedRun::from_overview(run, overview, &unfinished, &mut progress)?;
         for overview in others {
-            let number = overview.meta.process.as_ref().map_or(0, |process| process.number);
-            let process = LoadedRun::from_overview(first.run.process(number), overview, &mut progress)?;
+            let number = overview.number();
+            let process = LoadedRun::from_overview(first.run.process(number), overview, &unfinished, &mut progress)?;
             first.processes.push(process);
         }
+        first.others_bytes = unfinished.others_bytes;
+        first.skipped_turns = unfinished.skipped_turns;
+        first.read_time = started.elapsed();
         Ok(first)
     }
 
-    fn from_overview(run: RunDirectory, mut overview: Overview, progress: &mut Progress<'_>) -> Result<LoadedRun> {
+    fn from_overview(
+        run: RunDirectory,
+        mut overview: Overview,
+        unfinished: &Unfinished,
+        progress: &mut Progress<'_>,
+    ) -> Result<LoadedRun> {
         // What the one who started it saw was the end of another program, or of another process of the run.
         if let Some(ending) = &mut overview.meta.ending
             && (overview.header.ended == Ended::Replaced
@@ -176,15 +191,12 @@ impl LoadedRun {
         }
         let truncated = overview.truncated();
         let mut logs = Logs {
-            method: Method::from_name(&overview.meta.method).ok_or_else(|| Error::UnknownMethod {
-                run: run.name(),
-                method: overview.meta.method.clone(),
-            })?,
+            method: overview.meta.settings.method,
             threads: Vec::new(),
         };
         let mut identity = Vec::new();
         let mut ended_in = None;
-        let mut output = Output::new(&overview);
+        let mut missing = unfinished::missing_bytes(&overview);
         for (index, slot) in overview.slots.iter().enumerate() {
             let (mut records, hash) = load_log(&run, index as u32, slot, truncated.is_some(), progress)?;
             if let Some(event) = slot.lost {
@@ -197,13 +209,16 @@ impl LoadedRun {
             }
             let ends =
                 slot.signal != 0 && fits(slot.signal, overview.meta.ending.as_ref().map(|ending| ending.outcome));
-            // A thread that was writing what replays show is replayed one event further than it counted.
-            let under_way = slot.lost.is_none() && !ends && output.was_under_way(&run, index as u32, slot.count);
+            // A thread that was writing what replays show, or forking, is replayed one event further than it counted.
+            let thread = (overview.number(), index as u32);
+            let under_way =
+                slot.lost.is_none() && !ends && unfinished.has_happened(&run, thread, slot.count, &mut missing);
             let events = slot.count + u64::from(under_way);
             logs.threads.push(ThreadLog {
                 records,
                 events,
                 torn: slot.lost.is_some(),
+                inputs: Vec::new(),
             });
             if ends {
                 ended_in = Some((index as u32, slot.signal));
@@ -211,6 +226,13 @@ impl LoadedRun {
             identity.extend([hash, format!("{events} {:?} {}", slot.lost, slot.signal)]);
         }
         drop_unborn(&mut logs, overview.header.first_threads);
+        let mut inputs = Vec::new();
+        if turns::are_taken_in(&logs) || overview.header.shares_memory {
+            inputs = turns::placed_inputs(&run, &logs, ended_in)?;
+        }
+        if turns::are_taken_in(&logs) {
+            turns::place(&mut logs, &inputs);
+        }
         let hash = run_store::hash_bytes(identity.iter().map(String::as_bytes));
         let sites = SiteBook::load(&run);
         let call_sites = run.control()?.call_sites()?;
@@ -236,6 +258,8 @@ impl LoadedRun {
             origin: header.origin,
             shares_memory: header.shares_memory,
             beginning,
+            inputs,
+            read_time: Duration::ZERO,
             processes: Vec::new(),
             run,
             meta,
@@ -244,6 +268,7 @@ impl LoadedRun {
             ended_in,
             truncated,
             others_bytes: [0; 2],
+            skipped_turns: Default::default(),
             hash,
             sites,
         })
@@ -251,8 +276,19 @@ impl LoadedRun {
 }
 
 impl LoadedRun {
-    /// A thread whose end is lost with the end of some log cannot end the program again: it stops like the others.
-    pub fn forget_lost_end(&mut self, schedule: &Schedule) {
+    /// A thread whose end is lost with the end of some log cannot end the program again: it stops like the others. `schedules` are
+    /// those of all processes.
+    pub fn forget_lost_ends(&mut self, schedules: &[&Schedule]) {
+        let Some((own, others)) = schedules.split_first() else {
+            return;
+        };
+        self.forget_lost_end(own);
+        for (process, schedule) in self.processes.iter_mut().zip(others) {
+            process.forget_lost_end(schedule);
+        }
+    }
+
+    fn forget_lost_end(&mut self, schedule: &Schedule) {
         let is_lost = |thread: u32| {
             let events = |all: Option<u64>| all.unwrap_or(0);
             let recorded = events(self.logs.threads.get(thread as usize).map(|log| log.events));
@@ -265,79 +301,6 @@ impl LoadedRun {
     pub fn all(&self) -> impl Iterator<Item = &LoadedRun> {
         core::iter::once(self).chain(&self.processes)
     }
-}
-
-/// Output that threads were writing when the process ended. It was logged before it was written (the writer may not come
-/// back), and may never have been written.
-struct Output {
-    /// Of standard output and error: bytes that were logged and did not arrive.
-    missing: [u64; 2],
-}
-
-impl Output {
-    fn new(overview: &Overview) -> Output {
-        let arrived = overview
-            .meta
-            .ending
-            .as_ref()
-            .map(|ending| [ending.stdout, ending.stderr]);
-        let missing = |stream: usize| match arrived {
-            // More may have arrived than was logged: from children.
-            Some(arrived) if arrived[stream].complete => {
-                overview.header.shown_bytes[stream].saturating_sub(arrived[stream].bytes)
-            }
-            _ => 0,
-        };
-        Output {
-            missing: [missing(0), missing(1)],
-        }
-    }
-
-    /// Bytes of standard output and error that programs wrote which are not recorded: more arrived than the processes of the
-    /// run logged.
-    fn by_others(overview: &Overview) -> [u64; 2] {
-        let all = || std::iter::once(overview).chain(&overview.processes);
-        let were_there = overview.header.forked
-            || overview.header.spawned > 0
-            || all().any(|process| process.header.ended == Ended::Replaced);
-        let Some(ending) = overview.meta.ending.as_ref().filter(|_| were_there) else {
-            return [0, 0];
-        };
-        let logged = |stream: usize| all().map(|process| process.header.shown_bytes[stream]).sum();
-        [
-            ending.stdout.bytes.saturating_sub(logged(0)),
-            ending.stderr.bytes.saturating_sub(logged(1)),
-        ]
-    }
-
-    /// Had `thread`, which completed `events`, written something in the event that it did not complete?
-    fn was_under_way(&mut self, run: &RunDirectory, thread: u32, events: u64) -> bool {
-        let written =
-            last_write(&run.thread_inputs(thread), thread).filter(|write| write.event == events && write.result > 0);
-        let Some(write) = written else { return false };
-        match self.missing.iter_mut().find(|missing| **missing == write.result as u64) {
-            Some(missing) => {
-                *missing = 0;
-                false
-            }
-            None => true,
-        }
-    }
-}
-
-/// The last of a thread's recorded calls, if it is a write.
-fn last_write(path: &Path, thread: u32) -> Option<Entry> {
-    let file = File::open(path).ok()?;
-    let mut header = [0; inputs::HEADER_BYTES];
-    file.read_exact_at(&mut header, 0).ok()?;
-    let bytes = file.metadata().ok()?.len() as usize;
-    let lengths = Lengths::read(&header, bytes, ThreadIndex(thread)).ok()?;
-    let mut entry = [0; inputs::ENTRY_BYTES];
-    let [shelf, desk] = lengths.last_places(entry.len())?;
-    let (first, second) = entry.split_at_mut(shelf.1);
-    file.read_exact_at(first, shelf.0 as u64).ok()?;
-    file.read_exact_at(second, desk.0 as u64).ok()?;
-    inputs::last_entry(&entry).filter(|entry| entry.number == libc::SYS_write as u32)
 }
 
 /// Two threads may both have been about to end the program; the outcome tells which one did.
@@ -365,95 +328,6 @@ fn drop_unborn(logs: &mut Logs, first_threads: u32) {
     let created = newest.map_or(0, |newest| newest + 1).max(first_threads as usize);
     while logs.threads.len() > created && logs.threads.last().is_some_and(|log| log.events == 0) {
         logs.threads.pop();
-    }
-}
-
-/// What one system call, or one signal, brought in.
-#[derive(Clone, Debug)]
-pub struct Input {
-    pub event: u64,
-    pub what: What,
-    pub result: i64,
-    /// Bytes that were written into the program's memory.
-    pub bytes: u64,
-    /// The processor's time-stamp counter; 0: not taken.
-    pub time: u64,
-    /// Where the program went on behind it, the nearest address of its own code; 0: not known.
-    pub label: u64,
-    /// The same when the thread came to it, if it may have waited there; otherwise 0.
-    pub began: u64,
-    /// The same when the thread went on, if it may have done something before; otherwise 0.
-    pub ended: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    Call(u32),
-    /// The order of synchronisations was recorded.
-    Sync(Op),
-    Signal(u32),
-    /// Nothing: the thread came to a stop.
-    Rest,
-}
-
-impl What {
-    fn of(entry: &Entry) -> What {
-        match entry.number.checked_sub(FIRST_SIGNAL) {
-            Some(signal) => What::Signal(signal),
-            None if entry.number == SYNC => What::Sync(Op::from_u8(entry.check as u8).unwrap_or_default()),
-            None if entry.number == REST => What::Rest,
-            None => What::Call(entry.number),
-        }
-    }
-}
-
-/// As much of a thread's inputs as can be read, for looking at; the error says what is wrong with the rest.
-pub fn load_inputs(run: &RunDirectory, thread: u32) -> (Vec<Input>, Option<Error>) {
-    let file = run.thread_inputs(thread);
-    let mut inputs = Vec::new();
-    let damaged = |file: &Path, damage| {
-        Some(Error::Inputs {
-            file: file.to_owned(),
-            damage,
-        })
-    };
-    let bytes = match fs::read(&file) {
-        Ok(bytes) => bytes,
-        // A thread that made no call has none.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return (inputs, None),
-        Err(e) => return (inputs, Some(run_store::Error::io("read", &file, e).into())),
-    };
-    // The process ended when the thread was about to make its first.
-    if bytes.is_empty() {
-        return (inputs, None);
-    }
-    let stream = match log_format::inputs::stream_of(&bytes, ThreadIndex(thread)) {
-        Ok(stream) => stream,
-        Err(damage) => return (inputs, damaged(&file, damage)),
-    };
-    let mut reader = log_format::inputs::Reader::new(&stream);
-    let (mut labels, mut written) = (Labels::new(), None);
-    loop {
-        match reader.next_call() {
-            Ok(Some(call)) if call.entry.number == LABEL => {
-                written = Some(labels::join(call.entry.check, call.entry.result));
-            }
-            Ok(Some(call)) => inputs.push(Input {
-                event: call.entry.event,
-                what: What::of(&call.entry),
-                result: call.entry.result,
-                bytes: call.ranges().map(|(_, bytes)| bytes.len() as u64).sum(),
-                time: call.entry.time,
-                label: match Labels::has_one(call.entry.number, call.entry.time) {
-                    true => labels.next(call.entry.number, written.take()),
-                    false => 0,
-                },
-                began: call.entry.began().unwrap_or(0),
-                ended: call.entry.ended().unwrap_or(0),
-            }),
-            Ok(None) => return (inputs, None),
-            Err(damage) => return (inputs, damaged(&file, damage)),
-        }
     }
 }
 
@@ -501,8 +375,7 @@ impl<'a> Progress<'a> {
     fn new(run: &RunDirectory, first: &Overview, observer: &'a dyn Observer) -> Result<Progress<'a>> {
         let mut records = logged(run, first);
         for process in &first.processes {
-            let number = process.meta.process.as_ref().map_or(0, |process| process.number);
-            records += logged(&run.process(number), process);
+            records += logged(&run.process(process.number()), process);
         }
         let needed = records.saturating_mul(size_of::<Record>() as u64);
         if let Some(available) = memory::available().filter(|available| *available < needed) {

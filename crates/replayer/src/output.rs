@@ -1,6 +1,9 @@
 //! What a program prints: passed on at once, and kept (recording) or compared with what was kept (replaying).
 use crate::sys;
+use crate::sys::SharedWord;
 use run_store::Captured;
+use runtime_abi::ControlHeader;
+use runtime_abi::output;
 use std::fs::File;
 use std::io;
 use std::io::BufReader;
@@ -8,21 +11,38 @@ use std::io::Read;
 use std::io::Seek;
 use std::io::SeekFrom;
 use std::io::Write;
+use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::Release;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use std::time::Instant;
 
 /// How long a pipe that somebody else (a child the program left behind) keeps open may be silent before we let go.
 const IDLE_AFTER_END: Duration = Duration::from_millis(200);
 
+/// How long it is read at all.
+const OTHERS_AFTER_END: Duration = Duration::from_secs(1);
+
 /// Where the bytes of one stream go.
 pub trait Sink: Send + 'static {
-    fn take(&mut self, bytes: &[u8]);
+    /// There is something in the pipe, and it is about to be taken out of there.
+    fn begin(&mut self) {}
+
+    fn take(&mut self, bytes: &[u8]) -> Taken;
+}
+
+/// What became of bytes that a sink took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    GoOn,
+    /// Whoever the stream is for has gone. The program is to learn of it as it would without us: its pipe has no reader any more.
+    ReaderGone,
 }
 
 /// A thread that empties one pipe into a sink, so that the program never blocks on us.
@@ -50,17 +70,31 @@ impl<S: Sink> Pump<S> {
 fn pump<S: Sink>(pipe: OwnedFd, mut sink: S, program_ended: &AtomicBool) -> S {
     let mut pipe = File::from(pipe);
     let mut buffer = vec![0; 1 << 16];
+    let mut rest: Option<Rest> = None;
     loop {
         // Looked at before waiting: a pipe that stays silent for the whole wait *after* the end is left.
         // Relaxed: a lone flag, nothing is published through it.
         let ended = program_ended.load(Relaxed);
+        if ended && rest.get_or_insert_with(|| Rest::in_pipe(&pipe)).is_enough() {
+            return sink;
+        }
         match sys::wait_readable(pipe.as_fd(), Some(IDLE_AFTER_END)) {
-            Ok(true) => match pipe.read(&mut buffer) {
-                Ok(0) => return sink,
-                Ok(bytes) => sink.take(&buffer[..bytes]),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return sink,
-            },
+            Ok(true) => {
+                sink.begin();
+                match pipe.read(&mut buffer) {
+                    Ok(0) => return sink,
+                    Ok(bytes) => {
+                        if let Some(rest) = &mut rest {
+                            rest.read(bytes);
+                        }
+                        if sink.take(&buffer[..bytes]) == Taken::ReaderGone {
+                            return sink;
+                        }
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => return sink,
+                }
+            }
             Ok(false) if ended => return sink,
             Ok(false) => {}
             Err(_) => return sink,
@@ -68,60 +102,103 @@ fn pump<S: Sink>(pipe: OwnedFd, mut sink: S, program_ended: &AtomicBool) -> S {
     }
 }
 
-/// Our own stdout or stderr, or nothing.
-#[derive(Debug)]
-pub enum PassTo {
-    Stdout,
-    Stderr,
-    Nowhere,
+/// What was in the pipe when the program had ended, however long it takes to pass that on; and what comes within a moment behind it.
+struct Rest {
+    bytes: usize,
+    all_read: Option<Instant>,
 }
 
+impl Rest {
+    fn in_pipe(pipe: &File) -> Rest {
+        Rest {
+            bytes: sys::bytes_to_read(pipe.as_fd()),
+            all_read: None,
+        }
+    }
+
+    fn read(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// Somebody else may print for ever.
+    fn is_enough(&mut self) -> bool {
+        self.bytes == 0 && self.all_read.get_or_insert_with(Instant::now).elapsed() >= OTHERS_AFTER_END
+    }
+}
+
+/// Our own stdout or stderr, or nothing. Without a buffer: what cannot be written must not be tried again behind what comes later.
+#[derive(Debug)]
+pub struct PassTo(Option<File>);
+
 impl PassTo {
-    pub fn write(&mut self, bytes: &[u8]) {
-        let written = match self {
-            PassTo::Stdout => whole(&mut io::stdout().lock(), bytes),
-            PassTo::Stderr => whole(&mut io::stderr().lock(), bytes),
-            PassTo::Nowhere => Ok(()),
-        };
-        // Whoever read our output has gone (`| head`). The program's own pipe stays open: it must run on as recorded.
-        if written.is_err() {
-            *self = PassTo::Nowhere;
+    pub fn stdout() -> PassTo {
+        PassTo(io::stdout().as_fd().try_clone_to_owned().ok().map(File::from))
+    }
+
+    pub fn stderr() -> PassTo {
+        PassTo(io::stderr().as_fd().try_clone_to_owned().ok().map(File::from))
+    }
+
+    pub fn nowhere() -> PassTo {
+        PassTo(None)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.0 {
+            Some(file) => file.write_all(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// What cannot be shown is not; whoever prints it runs on as recorded.
+    pub fn show(&mut self, bytes: &[u8]) {
+        if self.write(bytes).is_err() {
+            self.0 = None;
         }
     }
 }
 
-fn whole(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
-    out.write_all(bytes)?;
-    out.flush()
-}
+/// How often a file that the output goes to is looked at: may it soon be full?
+const LOOK_EVERY_BYTES: u64 = 16 << 20;
 
 /// Keeps a stream in a file of the run directory.
 pub struct Capture {
     file: File,
     pass: PassTo,
     captured: Captured,
+    /// What the program is told of where its output goes.
+    news: OutputWord,
+    until_look: u64,
 }
 
 impl Capture {
-    pub fn new(file: File, pass: PassTo) -> Capture {
-        Capture {
+    pub fn new(file: File, pass: PassTo, news: OutputWord) -> Capture {
+        let capture = Capture {
             file,
             pass,
             captured: Captured {
-                bytes: 0,
                 complete: true,
+                ..Captured::default()
             },
-        }
+            news,
+            until_look: LOOK_EVERY_BYTES,
+        };
+        capture.look();
+        capture
     }
 
     pub fn captured(&self) -> Captured {
         self.captured
     }
-}
 
-impl Sink for Capture {
-    fn take(&mut self, bytes: &[u8]) {
-        self.pass.write(bytes);
+    /// Is every write to be waited for, because it may fail?
+    fn look(&self) {
+        let file = self.pass.0.as_ref();
+        self.news
+            .set_checked(file.is_some_and(|file| sys::may_refuse(file.as_fd())));
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         if self.captured.complete {
             match self.file.write_all(bytes) {
                 Ok(()) => self.captured.bytes += bytes.len() as u64,
@@ -129,6 +206,82 @@ impl Sink for Capture {
                 Err(_) => self.captured.complete = false,
             }
         }
+    }
+}
+
+impl Sink for Capture {
+    fn begin(&mut self) {
+        self.news.set_busy(true);
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Taken {
+        let passed = self.pass.write(bytes);
+        let taken = match passed {
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {
+                self.keep(bytes);
+                // What is still in the pipe goes with it.
+                self.captured.complete = false;
+                self.captured.reader_gone = true;
+                Taken::ReaderGone
+            }
+            Err(e) => {
+                // One who waits is told that nothing was written. To others it counts as written; their next write fails.
+                if !self.news.is_checked() {
+                    self.keep(bytes);
+                }
+                self.news.set_error(e.raw_os_error().unwrap_or(sys::INPUT_OUTPUT_ERROR));
+                self.captured.refused = true;
+                Taken::GoOn
+            }
+            Ok(()) => {
+                self.keep(bytes);
+                self.until_look = self.until_look.saturating_sub(bytes.len() as u64);
+                if self.until_look == 0 {
+                    self.until_look = LOOK_EVERY_BYTES;
+                    self.look();
+                }
+                Taken::GoOn
+            }
+        };
+        self.news.set_busy(false);
+        taken
+    }
+}
+
+/// The word of the control file that says of one stream what became of the program's output: `runtime_abi::output`.
+pub struct OutputWord(Arc<SharedWord>);
+
+impl OutputWord {
+    /// `stream`: 0 is standard output, 1 standard error.
+    pub fn map(control: &File, stream: usize) -> io::Result<OutputWord> {
+        let offset = offset_of!(ControlHeader, shared.output) + stream * size_of::<u32>();
+        Ok(OutputWord(Arc::new(SharedWord::map(control, offset)?)))
+    }
+
+    fn set(&self, bit: u32, is_set: bool) {
+        // Release: pairs with the Acquire in the runtime's `passed_on.rs`; an error is there before nobody is busy any more.
+        match is_set {
+            true => self.0.word().fetch_or(bit, Release),
+            false => self.0.word().fetch_and(!bit, Release),
+        };
+    }
+
+    fn set_checked(&self, is_checked: bool) {
+        self.set(output::CHECKED, is_checked);
+    }
+
+    fn is_checked(&self) -> bool {
+        // Relaxed: written by this thread alone.
+        self.0.word().load(Relaxed) & output::CHECKED != 0
+    }
+
+    fn set_busy(&self, is_busy: bool) {
+        self.set(output::BUSY, is_busy);
+    }
+
+    fn set_error(&self, errno: i32) {
+        self.set(output::ERRNO, false);
+        self.set(errno as u32 & output::ERRNO, true);
     }
 }
 
@@ -243,8 +396,8 @@ impl Compare {
 }
 
 impl Sink for Compare {
-    fn take(&mut self, bytes: &[u8]) {
-        self.pass.write(bytes);
+    fn take(&mut self, bytes: &[u8]) -> Taken {
+        self.pass.show(bytes);
         if self.first_difference.is_none() {
             let same = match self.others_bytes {
                 0 => self.same(bytes),
@@ -255,6 +408,7 @@ impl Sink for Compare {
             }
         }
         self.replayed_bytes += bytes.len() as u64;
+        Taken::GoOn
     }
 }
 
@@ -270,7 +424,7 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(recorded).expect("written");
         file.rewind().expect("rewound");
-        let mut compare = Compare::new(file, others_bytes, PassTo::Nowhere);
+        let mut compare = Compare::new(file, others_bytes, PassTo::nowhere());
         for chunk in chunks {
             compare.take(chunk);
         }

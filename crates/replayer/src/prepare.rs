@@ -1,6 +1,8 @@
 //! What happens before a replay: who wants to know how far it is, and how much of the machine it may take.
+use crate::search::SearchProgress;
 use constraint_solver::Step;
 use constraint_solver::Watch;
+use schedule_search::Go;
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,13 +13,17 @@ pub enum Work {
     Check,
     /// Writing the schedule.
     Write,
-    /// Replaying, until threads pause where they have to; in inputs that came again.
+    /// Replaying, until threads resume late where they have to; in inputs that came again.
     Settle,
 }
 
 /// Is told how far a run is from being ready. Calls may come from several threads at once, and often.
 pub trait Observer: Sync {
     fn at(&self, work: Work, done: u64, of: u64);
+    /// How far a search has come; between its attempts. It may be stopped, and goes on from there the next time.
+    fn searching(&self, _: &SearchProgress<'_>) -> Go {
+        Go::On
+    }
     /// What was observed is over, for now: from here on the terminal and the process are needed otherwise.
     fn done(&self);
 }

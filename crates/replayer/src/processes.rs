@@ -2,6 +2,9 @@
 use crate::Error;
 use crate::Result;
 use crate::libraries;
+use crate::proven;
+use crate::proven::Mapped;
+use crate::proven::Proven;
 use crate::record::input_bytes;
 use run_store::Captured;
 use run_store::ControlFile;
@@ -11,6 +14,7 @@ use run_store::FileIdentity;
 use run_store::HeaderSnapshot;
 use run_store::Origin;
 use run_store::Outcome;
+use run_store::PROGRAM;
 use run_store::ProcessMeta;
 use run_store::RunDirectory;
 use run_store::RunMeta;
@@ -21,6 +25,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
+use std::time::Instant;
 
 /// More than a kernel gives a program in all.
 const STRINGS_BYTES_MAX: u64 = 64 << 20;
@@ -44,6 +50,10 @@ fn describe(run: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> 
         return Some(meta);
     }
     let header = part.control().and_then(|control| control.header()).ok()?;
+    // It was killed before it had said who it is.
+    if !header.attached {
+        return None;
+    }
     let mut meta = match header.origin {
         Origin::First => return None,
         Origin::Forked { parent } => RunMeta {
@@ -51,6 +61,9 @@ fn describe(run: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> 
                 number,
                 forked_by: Some(parent),
                 executed_as: Text::default(),
+                blocked_signals: 0,
+                ignored_signals: 0,
+                has_program: false,
             }),
             ..known.get(&parent)?.clone()
         },
@@ -63,11 +76,14 @@ fn describe(run: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> 
 /// A program that was executed, from what it wrote down when it began.
 fn executed(part: &RunDirectory, number: u32, first: &RunMeta) -> Option<RunMeta> {
     let start = strings(&part.file("start"))?;
-    let [called, executable, cwd] = start.as_slice() else {
-        return None;
-    };
+    // Runs of earlier versions end there.
+    let ([called, executable, cwd], signals) = start.split_first_chunk::<3>()?;
+    let mut signals = signals.iter().flat_map(numbers);
     let path = Path::new(executable.as_os_str());
-    let (hash, bytes) = run_store::hash_file(path).unwrap_or_else(|_| ("unknown".to_owned(), 0));
+    let kept = part.file(PROGRAM);
+    let has_program = kept.is_file();
+    let (hash, bytes) =
+        run_store::hash_file_once(if has_program { &kept } else { path }).unwrap_or_else(|_| ("unknown".to_owned(), 0));
     let argv = strings(&part.file("arguments")).filter(|argv| !argv.is_empty())?;
     let variable = |text: &Text| {
         let bytes = text.as_os_str().as_bytes();
@@ -89,9 +105,17 @@ fn executed(part: &RunDirectory, number: u32, first: &RunMeta) -> Option<RunMeta
             number,
             forked_by: None,
             executed_as: called.clone(),
+            blocked_signals: signals.next().unwrap_or(0),
+            ignored_signals: signals.next().unwrap_or(0),
+            has_program,
         }),
         ..first.clone()
     })
+}
+
+fn numbers(text: &Text) -> Vec<u64> {
+    let text = text.as_os_str().to_string_lossy();
+    text.split(' ').filter_map(|number| number.parse().ok()).collect()
 }
 
 fn text_of(bytes: &[u8]) -> Text {
@@ -130,6 +154,8 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
             forked: header.forked,
             unknown_call: header.unknown_call,
             refused_call: header.refused_call,
+            left_running: 0,
+            unknown_threads: 0,
             threads: header.threads,
             events: slots.iter().map(|slot| slot.count).sum(),
             records: slots.iter().map(|slot| slot.records).sum(),
@@ -138,7 +164,7 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
             stdout: Captured::default(),
             stderr: Captured::default(),
         });
-        part.seal(&meta)?;
+        part.seal_part(&meta)?;
     }
     Ok(known.len() as u32 + 1 < begun)
 }
@@ -153,34 +179,71 @@ pub fn outcome(header: &HeaderSnapshot) -> Outcome {
     }
 }
 
+/// How often a process that is not found under its number is looked for everywhere.
+const LOOK_EVERYWHERE_EVERY: Duration = Duration::from_millis(200);
+
 /// The other processes of a recording.
 #[derive(Default)]
 pub struct Others {
     /// How many have begun.
     pub arrived: u32,
-    /// Those that have not ended, by their ids.
-    pub running: Vec<u32>,
+    /// One has become another program, which has yet to begin.
+    pub is_one_executed: bool,
+    /// Those that have not said that they have ended, by their numbers in the run.
+    found: BTreeMap<u32, Proven>,
+    looked_everywhere: Option<Instant>,
 }
 
 impl Others {
-    pub fn look(run: &RunDirectory) -> Result<Others> {
-        let mut others = Others::default();
+    /// `first`: of the first process.
+    pub fn look(&mut self, run: &RunDirectory, first: &HeaderSnapshot) -> Result<()> {
+        self.arrived = 0;
+        let (mut replaced, mut executed) = (Vec::from_iter(replaced(first)), 0);
+        let is_due = |at: Instant| at.elapsed() >= LOOK_EVERYWHERE_EVERY;
+        let look_everywhere = self.looked_everywhere.is_none_or(is_due);
         for number in run.processes()? {
             // One that has just begun has no control file yet; the next look finds it.
-            let Ok(header) = run.process(number).control().and_then(|control| control.header()) else {
+            let part = run.process(number);
+            let Ok(header) = part.control().and_then(|control| control.header()) else {
                 continue;
             };
-            others.arrived += 1;
-            if header.ended == Ended::Unknown && is_running(header.pid) {
-                others.running.push(header.pid);
+            self.arrived += 1;
+            executed += usize::from(header.origin == Origin::Executed);
+            replaced.extend(self::replaced(&header));
+            if header.ended != Ended::Unknown {
+                self.found.remove(&number);
+            } else if !self.found.contains_key(&number)
+                && let Some(process) = proven::of_recording(&part.file("control"), header.pid, look_everywhere)
+            {
+                self.found.insert(number, process);
             }
         }
-        Ok(others)
+        if look_everywhere {
+            self.looked_everywhere = Some(Instant::now());
+        }
+        self.found.retain(|_, process| process.is_running());
+        self.is_one_executed = executed < replaced.len() && replaced.into_iter().any(is_running);
+        Ok(())
+    }
+
+    /// Those that have not ended, as far as they can be found.
+    pub fn running(&self) -> impl ExactSizeIterator<Item = &Proven> {
+        self.found.values()
+    }
+
+    /// The same, by their numbers in the run.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.found.keys().copied()
     }
 }
 
-/// Is there a process with this id that has not ended?
-pub fn is_running(process: u32) -> bool {
+/// The id of a process that has become another program.
+fn replaced(header: &HeaderSnapshot) -> Option<u32> {
+    (header.ended == Ended::Replaced).then_some(header.pid)
+}
+
+/// Is there a process with this id that has not ended, whoever that is?
+fn is_running(process: u32) -> bool {
     let Ok(status) = fs::read(format!("/proc/{process}/stat")) else {
         return false;
     };
@@ -189,9 +252,19 @@ pub fn is_running(process: u32) -> bool {
     process != 0 && !matches!(status.get(name_end + 2), Some(b'Z' | b'X' | b'x') | None)
 }
 
-/// The id of a process of a replay that was forked, once it is there.
-pub fn forked_id(control: &ControlFile, slots: &[SlotSnapshot]) -> Result<Option<u32>> {
+/// A process of a replay that was forked, once it is there and if it has not ended.
+pub fn forked(control: &ControlFile, slots: &[SlotSnapshot]) -> Result<Forked> {
     let header = control.header().map_err(Error::Store)?;
     let id = slots.iter().find(|slot| slot.os_thread != 0).map(|slot| slot.os_thread);
-    Ok(id.filter(|_| header.attached))
+    let Some(id) = id.filter(|_| header.attached) else {
+        return Ok(Forked::NotYet);
+    };
+    let file = Mapped::new(control.file()).map_err(Error::Wait)?;
+    Ok(Proven::by_id(id, &file).map_or(Forked::Ended, Forked::Running))
+}
+
+pub enum Forked {
+    NotYet,
+    Running(Proven),
+    Ended,
 }

@@ -12,16 +12,19 @@ use object::read::elf::FileHeader;
 use program_image::HEAD_BYTES;
 use program_image::Image;
 use program_image::Loader;
+use program_image::script;
 use run_store::Scope;
 use runtime_abi::RUNTIME_LIBRARY;
 use std::env;
 use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Read;
 use std::io::Seek;
 use std::io::SeekFrom;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
@@ -32,6 +35,8 @@ pub struct Recordable {
     pub path: PathBuf,
     /// How it gets the runtime.
     pub by: Way,
+    /// If it is the interpreter of a script: the arguments that it gets in the place of the script's name.
+    pub as_interpreter: Option<Vec<OsString>>,
 }
 
 /// How a program gets the runtime.
@@ -44,35 +49,118 @@ pub enum Way {
     Hosted(PathBuf),
 }
 
-/// The executable of that name, if it was built with `refrain cc` or `refrain c++`, or if the scope asks no more of it than
-/// to be a program.
+/// The executable of that name, or the interpreter if it is a script; if it was built with `refrain cc` or `refrain c++`, or if the scope
+/// asks no more of it than to be a program.
 pub fn find_recordable(name: &OsStr, scope: Scope) -> Result<Recordable> {
-    let path = find(name)?;
+    let found = find(name)?;
+    let Some(Interpreted { interpreter, arguments }) = interpreted(&found, scope)? else {
+        return recordable(absolute(&found)?, scope);
+    };
+    match recordable(interpreter, scope) {
+        Ok(recordable) => Ok(Recordable {
+            as_interpreter: Some(arguments),
+            ..recordable
+        }),
+        Err(Error::NotInstrumented { .. } | Error::StaticProgram { .. }) => Err(Error::Script {
+            path: found,
+            // As the script calls it.
+            interpreter: arguments.into_iter().next().unwrap_or_default().into(),
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+fn recordable(path: PathBuf, scope: Scope) -> Result<Recordable> {
+    let given = |path, by| Recordable {
+        path,
+        by,
+        as_interpreter: None,
+    };
     match needed_libraries(&path)? {
-        Needed::Nobody if scope == Scope::Inputs => hosted(path),
+        Needed::Nobody if scope == Scope::Inputs => hosted(&path).map(|by| given(path, by)),
         Needed::Nobody => Err(Error::StaticProgram { path }),
         Needed::Libraries(names) if names.iter().any(|n| n == RUNTIME_LIBRARY) => {
             let is_too_little =
                 scope == Scope::Memory && SiteTable::read(&path).is_ok_and(|table| table.is_for_sync_only());
             match is_too_little {
                 true => Err(Error::BuiltForSync { path }),
-                false => Ok(Recordable { path, by: Way::Linked }),
+                false => Ok(given(path, Way::Linked)),
             }
         }
-        Needed::Libraries(_) if scope == Scope::Inputs => Ok(Recordable {
-            path,
-            by: Way::Preloaded(runtime_library()?),
-        }),
+        Needed::Libraries(_) if scope == Scope::Inputs => Ok(given(path, Way::Preloaded(runtime_library()?))),
         Needed::Libraries(_) => Err(Error::NotInstrumented { path }),
     }
 }
 
-fn hosted(path: PathBuf) -> Result<Recordable> {
+/// Is it a program that was built with refrain?
+pub fn is_instrumented(path: &Path) -> bool {
+    matches!(needed_libraries(path), Ok(Needed::Libraries(names)) if names.iter().any(|name| name == RUNTIME_LIBRARY))
+}
+
+/// What the kernel makes of a script.
+struct Interpreted {
+    /// Absolute.
+    interpreter: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+/// `None` if it is no script. A text without a line that names an interpreter is one for the shell, as for `execvp`, which can be recorded at scope inputs.
+fn interpreted(found: &Path, scope: Scope) -> Result<Option<Interpreted>> {
+    let mut program = found.to_owned();
+    let mut arguments = vec![found.as_os_str().to_owned()];
+    for depth in 0..=script::NESTED_MAX {
+        let mut head = Vec::new();
+        let read =
+            File::open(&program).and_then(|file| file.take(script::LINE_BYTES_MAX as u64).read_to_end(&mut head));
+        read.map_err(|source| Error::ProgramNotFound {
+            path: program.clone(),
+            source,
+        })?;
+        let (interpreter, argument) = match script::Line::read(&head) {
+            Some(line) => (
+                PathBuf::from(OsStr::from_bytes(line.interpreter)),
+                line.argument.map(|argument| OsStr::from_bytes(argument).to_owned()),
+            ),
+            None if depth == 0 && scope == Scope::Inputs && is_text(&head) => (PathBuf::from(SHELL), None),
+            None if depth == 0 => return Ok(None),
+            None => {
+                return Ok(Some(Interpreted {
+                    interpreter: absolute(&program)?,
+                    arguments,
+                }));
+            }
+        };
+        // The kernel drops the name that a script was called by, for the one that it was found by.
+        let name = interpreter.clone().into_os_string();
+        let leading = [Some(name), argument, Some(program.into_os_string())];
+        arguments.splice(0..1, leading.into_iter().flatten());
+        program = executable(&interpreter).map_err(|source| Error::NoInterpreter {
+            script: found.to_owned(),
+            interpreter: interpreter.clone(),
+            source: Box::new(source),
+        })?;
+    }
+    Err(Error::NotExecutable {
+        path: found.to_owned(),
+        why: "is a script whose interpreter is a script, and so on, more often than the kernel allows",
+    })
+}
+
+/// What runs a script that does not say what runs it.
+const SHELL: &str = "/bin/sh";
+
+/// As shells see it: nothing in its first line is a zero.
+fn is_text(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    !head.is_empty() && !head.starts_with(b"\x7fELF") && !line.contains(&0)
+}
+
+fn hosted(path: &Path) -> Result<Way> {
     // Set-user-id and set-group-id: the runtime would load it without them.
     const GIVES_RIGHTS: u32 = 0o6000;
-    if fs::metadata(&path).is_ok_and(|metadata| metadata.permissions().mode() & GIVES_RIGHTS != 0) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & GIVES_RIGHTS != 0) {
         return Err(Error::NotExecutable {
-            path,
+            path: path.to_owned(),
             why: "gets rights by being executed (set-user-id or set-group-id), which a recorded one would not; record a copy \
                   without these",
         });
@@ -80,10 +168,7 @@ fn hosted(path: PathBuf) -> Result<Recordable> {
     let runtime = runtime_library()?;
     let is_executable = fs::metadata(&runtime).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0);
     match is_executable {
-        true => Ok(Recordable {
-            path,
-            by: Way::Hosted(runtime),
-        }),
+        true => Ok(Way::Hosted(runtime)),
         false => Err(Error::RuntimeNotExecutable { path: runtime }),
     }
 }
@@ -101,7 +186,7 @@ fn runtime_library() -> Result<PathBuf> {
     }
 }
 
-/// As a shell does: a name with a slash is a path, any other is looked for in `PATH`.
+/// As a shell does: a name with a slash is a path, any other is looked for in `PATH`. The path is as it would be given to the kernel.
 fn find(name: &OsStr) -> Result<PathBuf> {
     let shown = || name.to_string_lossy().into_owned();
     if name.to_string_lossy().contains('/') {
@@ -135,7 +220,14 @@ fn executable(path: &Path) -> Result<PathBuf> {
             why: "has no execute permission",
         });
     }
-    fs::canonicalize(path).map_err(|source| Error::ProgramNotFound { path: shown(), source })
+    Ok(path.to_owned())
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    fs::canonicalize(path).map_err(|source| Error::ProgramNotFound {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 enum Needed {
@@ -152,17 +244,9 @@ fn needed_libraries(path: &Path) -> Result<Needed> {
     let mut file = File::open(path).map_err(unreadable)?;
     let mut start = Vec::new();
     Read::by_ref(&mut file)
-        .take(64)
+        .take(4)
         .read_to_end(&mut start)
         .map_err(unreadable)?;
-    if start.starts_with(b"#!") {
-        let line = String::from_utf8_lossy(&start[2..]);
-        let interpreter = line.split_whitespace().next().unwrap_or("an interpreter").to_owned();
-        return Err(Error::Script {
-            path: path.to_owned(),
-            interpreter,
-        });
-    }
     if !start.starts_with(b"\x7fELF") {
         return Err(Error::NotExecutable {
             path: path.to_owned(),

@@ -3,11 +3,13 @@ use crate::Error;
 use crate::Result;
 use crate::call_sites::Answers;
 use crate::call_sites::CallSites;
+use crate::instrumentation;
 use crate::launch::Running;
 use crate::launch::outcome_of;
 use crate::launch::recording_environment;
 use crate::libraries;
 use crate::output::Capture;
+use crate::output::OutputWord;
 use crate::output::PassTo;
 use crate::processes;
 use crate::processes::Others;
@@ -16,17 +18,19 @@ use crate::program::Recordable;
 use crate::program::Way;
 use crate::sys;
 use crate::sys::OrphanedProgram;
-use run_model::Method;
+use crate::terminal::Which;
 use run_store::Beginning;
+use run_store::Captured;
 use run_store::ControlFile;
 use run_store::ControlSetup;
+use run_store::Ended;
 use run_store::Ending;
 use run_store::FileIdentity;
 use run_store::META_VERSION;
-use run_store::Mode;
 use run_store::Outcome;
 use run_store::RunDirectory;
 use run_store::RunMeta;
+use run_store::RunSettings;
 use run_store::Scope;
 use run_store::Truncated;
 use std::env;
@@ -47,55 +51,41 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a process may take to begin after it was forked.
 const COMING: Duration = Duration::from_secs(1);
 const TELL_WAITING_AFTER: Duration = Duration::from_secs(1);
+/// How long the program runs before we look at it, the first time and at most.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const LONGEST_LOOK: Duration = Duration::from_millis(500);
+/// Of processes that the program has left running when it ended, most are about to end; others are daemons.
+pub const WAIT_BY_DEFAULT: Duration = Duration::from_secs(2);
 /// How long they may take to end after a signal that we pass on.
 const AFTER_SIGNAL: Duration = Duration::from_secs(2);
+
+/// The exit status of a program in which the runtime cannot go on, and has said why.
+const RUNTIME_GAVE_UP: i32 = 125;
+/// A control file and a little more.
+const FILE_BYTES_LEAST: u64 = (runtime_abi::CONTROL_BYTES as u64).next_multiple_of(1 << 20);
 
 /// How a program is to be recorded, apart from how often and where.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    pub scope: Scope,
-    pub method: Method,
-    /// Parts of light that are left out.
-    pub without: Vec<Without>,
-    /// Scope inputs: record the order of synchronisations as well.
-    pub sync_order: bool,
+    pub settings: RunSettings,
     /// Kill the program after this time; the run then ends in `Outcome::TimedOut`.
     pub timeout: Option<Duration>,
-    /// Stop logging when all logs together have this many bytes.
-    pub log_bytes_max: Option<u64>,
     /// Stop logging after this time, the next time a log has to grow; the program runs on.
     pub logging_time_max: Option<Duration>,
-    /// Record the processes that the program starts, too.
-    pub follow: bool,
+    /// How long processes are waited for that the program has left running when it ended.
+    pub wait: Duration,
     /// Called when the program has ended, and processes that it started have not for a while: with their number.
     pub tell_waiting: fn(usize),
 }
 
-/// A part of the method light that can be left out, to see what it is good for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Without {
-    /// Sequences of accesses without interleaving are one run (lemma 4.3).
-    O1,
-    /// What recorded orders already say is not recorded again (lemma 4.2).
-    O2,
-}
-
-impl Without {
-    fn name(self) -> &'static str {
-        match self {
-            Without::O1 => "o1",
-            Without::O2 => "o2",
-        }
-    }
-
-    fn bit(self) -> u32 {
-        match self {
-            Without::O1 => runtime_abi::without::O1,
-            Without::O2 => runtime_abi::without::O2,
-        }
-    }
+/// What was seen of a program until it ended.
+struct Watched {
+    outcome: Outcome,
+    logging_stopped: bool,
+    /// The most threads that the system had for it when we looked.
+    tasks: u32,
 }
 
 /// Whether the program's output is shown while it runs.
@@ -108,8 +98,15 @@ pub enum Show {
 impl Recording {
     /// Finds the program and describes the run-to-be; the same for all attempts.
     pub fn describe(&self) -> Result<RunMeta> {
-        let Recordable { path, by } = program::find_recordable(&self.command[0], self.scope)?;
+        let Recordable {
+            path,
+            by,
+            as_interpreter,
+        } = program::find_recordable(&self.command[0], self.settings.scope)?;
         let mut argv = self.command.clone();
+        if let Some(arguments) = as_interpreter {
+            argv.splice(0..1, arguments);
+        }
         let mut preload = None;
         let executable = match by {
             Way::Linked => path,
@@ -137,66 +134,84 @@ impl Recording {
                 bytes,
             },
             libraries: Vec::new(),
-            method: self.method.name().to_owned(),
-            without: self.without.iter().map(|part| part.name().to_owned()).collect(),
-            scope: self.scope,
-            sync_order: self.sync_order,
-            chaos_seed: None,
-            log_bytes_max: self.log_bytes_max,
+            settings: self.settings,
             unrecorded_calls: Vec::new(),
+            instrumentation: None,
             process: None,
+            stack_limit: Some(match self.own_stack_limit() {
+                Some(_) => runtime_abi::STACK_LIMIT_MAX,
+                None => sys::stack_limit(),
+            }),
             started: 0,
             ending: None,
         })
     }
 
-    /// Runs the program once into an empty run directory. The run is not yet sealed.
-    ///
+    /// The limit of the program's stack, if it cannot be executed with that.
+    fn own_stack_limit(&self) -> Option<u64> {
+        let limit = sys::stack_limit();
+        (limit > runtime_abi::STACK_LIMIT_MAX && self.settings.scope != Scope::Inputs).then_some(limit)
+    }
+
+    /// Runs the program once into an empty run directory, with these settings. The run is not yet sealed.
     pub fn attempt(
         &self,
         run: &RunDirectory,
         meta: &mut RunMeta,
         sites: &Arc<CallSites>,
-        chaos_seed: Option<u64>,
+        settings: RunSettings,
         show: Show,
     ) -> Result<()> {
+        sys::survive_file_limit();
+        if sys::file_limit() < FILE_BYTES_LEAST {
+            return Err(Error::FileLimit {
+                bytes: sys::file_limit(),
+                least: FILE_BYTES_LEAST,
+            });
+        }
         let setup = ControlSetup {
-            mode: Mode::Record,
-            scope: self.scope,
-            method: self.method,
-            without: self.without.iter().fold(0, |bits, part| bits | part.bit()),
-            chaos_seed: chaos_seed.unwrap_or(0),
-            late_seed: chaos_seed.unwrap_or(0),
-            sync_order: self.sync_order,
-            log_bytes_max: self.log_bytes_max.unwrap_or(0),
-            trace: false,
+            settings,
             run_directory: run.path(),
             call_sites: sites.first.as_deref().unwrap_or(&[]),
             pid: 0,
-            follow: self.follow,
             beginning: Beginning::default(),
+            stack_limit: self.own_stack_limit(),
         };
-        meta.chaos_seed = chaos_seed;
+        meta.settings = settings;
         meta.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
         meta.ending = None;
         let control = run.create_control(&setup)?;
         run.begin(meta)?;
-        let capture = |name, pass| {
+        let terminal = Which::ours().filter(|_| show == Show::Output);
+        let capture = |name, stream, pass: fn() -> PassTo| {
             let path = run.file(name);
             let file = File::create_new(&path).map_err(|e| run_store::Error::io("create", &path, e))?;
-            Ok::<_, Error>(Capture::new(
-                file,
-                if show == Show::Output { pass } else { PassTo::Nowhere },
-            ))
+            let news = OutputWord::map(control.file(), stream);
+            let news = news.map_err(|e| run_store::Error::io("map", &run.file("control"), e))?;
+            let pass = match show {
+                Show::Output => pass(),
+                Show::Nothing => PassTo::nowhere(),
+            };
+            Ok::<_, Error>(Capture::new(file, pass, news))
         };
-        let (out, err) = (capture("stdout", PassTo::Stdout)?, capture("stderr", PassTo::Stderr)?);
+        let (out, err) = (
+            capture("stdout", 0, PassTo::stdout)?,
+            capture("stderr", 1, PassTo::stderr)?,
+        );
         let _answers = Answers::begin(sites, run, &control)?;
         let (cpu_before, _) = sys::ended_children();
         let started = Instant::now();
-        let mut running = Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?;
+        let mut running = match terminal {
+            Some(which) => Running::start_on_terminal(meta, &control, [out, err], which)?,
+            None => Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?,
+        };
         running.close_ends();
-        let (outcome, logging_stopped) = self.watch(&mut running, &control, started)?;
-        let outcome = self.wait_for_processes(run, &control, outcome, started)?;
+        let Watched {
+            outcome,
+            logging_stopped,
+            tasks,
+        } = self.watch(&mut running, &control, started)?;
+        let (outcome, left_running) = self.wait_for_processes(run, &control, outcome, started)?;
         let duration_ms = started.elapsed().as_millis() as u64;
         let (out, err) = running.finish();
         let (cpu_after, memory_bytes) = sys::ended_children();
@@ -204,8 +219,10 @@ impl Recording {
         let header = control.header()?;
         // Whoever stops us may do so before the program has come that far.
         if !header.attached && sys::caught_signal().is_none() {
-            return Err(Error::NeverAttached {
-                path: meta.executable.path.as_os_str().into(),
+            let path = meta.executable.path.as_os_str().into();
+            return Err(match outcome {
+                Outcome::Exited(RUNTIME_GAVE_UP) => Error::CannotBegin { path },
+                _ => Error::NeverAttached { path },
             });
         }
         let slots = control.slots()?;
@@ -222,12 +239,21 @@ impl Recording {
             forked: header.forked,
             unknown_call: header.unknown_call,
             refused_call: header.refused_call,
+            left_running,
+            unknown_threads: match header.ended {
+                // It was another program that was looked at.
+                Ended::Replaced => 0,
+                _ => tasks.saturating_sub(header.threads),
+            },
             threads: header.threads,
             events: slots.iter().map(|slot| slot.count).sum(),
             records: slots.iter().map(|slot| slot.records).sum(),
             log_bytes: log_bytes(run, header.threads),
             input_bytes: input_bytes(run, header.threads),
-            stdout: out.captured(),
+            stdout: Captured {
+                on_terminal: terminal.is_some(),
+                ..out.captured()
+            },
             stderr: err.captured(),
         });
         Ok(())
@@ -237,6 +263,7 @@ impl Recording {
     pub fn seal(&self, run: &RunDirectory, meta: &mut RunMeta, sites: &CallSites) -> Result<()> {
         meta.libraries = libraries::used_by(run, Path::new(meta.executable.path.as_os_str()))?;
         meta.unrecorded_calls = sites.unrecorded(run, meta)?;
+        meta.instrumentation = instrumentation::of(meta);
         let is_one_left_out = processes::seal_all(run, meta)?;
         if let Some(ending) = meta.ending.as_mut().filter(|_| is_one_left_out) {
             ending.forked = true;
@@ -246,20 +273,21 @@ impl Recording {
     }
 
     /// Waits for the end: the program's own, the time-out's, or that of a signal the program got with us or from us.
-    fn watch(
-        &self,
-        running: &mut Running<Capture>,
-        control: &ControlFile,
-        started: Instant,
-    ) -> Result<(Outcome, bool)> {
+    fn watch(&self, running: &mut Running<Capture>, control: &ControlFile, started: Instant) -> Result<Watched> {
         let mut logging_stopped = false;
+        let mut tasks = 0;
+        let mut next_look = FIRST_LOOK;
         loop {
             if let Some(signal) = sys::take_signal_to_forward() {
                 running.signal(signal);
             }
             let elapsed = started.elapsed();
             if self.timeout.is_some_and(|timeout| elapsed >= timeout) {
-                return Ok((self.time_out(running)?, logging_stopped));
+                return Ok(Watched {
+                    outcome: self.time_out(running)?,
+                    logging_stopped,
+                    tasks,
+                });
             }
             if !logging_stopped && self.logging_time_max.is_some_and(|limit| elapsed >= limit) {
                 // One byte is less than any log has: the next log that wants to grow finds the limit reached.
@@ -269,51 +297,60 @@ impl Recording {
             let limits = [self.timeout, self.logging_time_max.filter(|_| !logging_stopped)];
             // A signal between the look above and this wait would be missed; hence never wait for ever.
             let next = limits.into_iter().flatten().map(|limit| limit - elapsed).min();
-            let time = next.unwrap_or(Duration::MAX).min(Duration::from_millis(500));
+            let time = next.unwrap_or(Duration::MAX).min(next_look);
             if let Some(status) = running.wait(Some(time))? {
-                return Ok((outcome_of(status), logging_stopped));
+                return Ok(Watched {
+                    outcome: outcome_of(status),
+                    logging_stopped,
+                    tasks,
+                });
             }
+            tasks = tasks.max(running.tasks());
+            next_look = (next_look * 2).min(LONGEST_LOOK);
         }
     }
 
-    /// The run is over when all its processes are, unless somebody wants it to be.
+    /// The run is over when all its processes are, unless somebody wants it to be, or they are such as are meant to outlive the program.
+    /// Also returns how many of them run on.
     fn wait_for_processes(
         &self,
         run: &RunDirectory,
         control: &ControlFile,
         outcome: Outcome,
         started: Instant,
-    ) -> Result<Outcome> {
+    ) -> Result<(Outcome, u32)> {
         let waiting_since = Instant::now();
         let mut is_told = false;
         let mut signaled_at: Option<Instant> = None;
+        let mut others = Others::default();
         loop {
             // In this order: whoever is forked later is forked by somebody who is found running.
             let begun = control.header()?;
-            let others = Others::look(run)?;
-            let running = others.running;
+            others.look(run, &begun)?;
+            let running = others.running().len();
             // One that was just forked has nothing to show yet, and one that was killed at once never will.
-            let is_one_coming = others.arrived + 1 < begun.processes
-                && !begun.forked
+            let is_one_coming = (others.is_one_executed || (others.arrived + 1 < begun.processes && !begun.forked))
                 && waiting_since.elapsed() < COMING
                 && outcome != Outcome::TimedOut;
-            if running.is_empty() && !is_one_coming {
-                return Ok(outcome);
+            if running == 0 && !is_one_coming {
+                return Ok((outcome, 0));
             }
-            let send = |signal| running.iter().for_each(|process| sys::send_signal(*process, signal));
+            let send = |signal| others.running().for_each(|process| process.signal(signal));
             if self.timeout.is_some_and(|timeout| started.elapsed() >= timeout) || outcome == Outcome::TimedOut {
                 send(9);
-                return Ok(Outcome::TimedOut);
+                return Ok((Outcome::TimedOut, 0));
             }
             if let (Some(signal), None) = (sys::caught_signal(), signaled_at) {
                 send(signal);
                 signaled_at = Some(Instant::now());
             }
-            if signaled_at.is_some_and(|at| at.elapsed() >= AFTER_SIGNAL) {
-                return Ok(outcome);
+            let is_over = |since: Instant, time| since.elapsed() >= time;
+            if signaled_at.is_some_and(|at| is_over(at, AFTER_SIGNAL)) || is_over(waiting_since, self.wait) {
+                others.numbers().for_each(|number| stop_logging(run, number));
+                return Ok((outcome, running as u32));
             }
-            if !is_told && waiting_since.elapsed() >= TELL_WAITING_AFTER {
-                (self.tell_waiting)(running.len());
+            if !is_told && self.wait > WAIT_BY_DEFAULT && is_over(waiting_since, TELL_WAITING_AFTER) {
+                (self.tell_waiting)(running);
                 is_told = true;
             }
             thread::sleep(LOOK_EVERY);
@@ -329,6 +366,13 @@ impl Recording {
         running.kill()?;
         Ok(Outcome::TimedOut)
     }
+}
+
+/// A process that outlives the recording logs nothing more as soon as one of its logs has to grow: the program's run is over.
+fn stop_logging(run: &RunDirectory, number: u32) {
+    let control = ControlFile::open_to_write(&run.process(number).file("control"));
+    // One whose control file cannot be written logs on, which is read by nobody.
+    let _ = control.and_then(|control| control.set_log_bytes_max(1));
 }
 
 /// The bytes of all logs up to their ends; files are allocated ahead, so their lengths say nothing.

@@ -6,17 +6,16 @@ use crate::divergence::Divergence;
 use crate::libraries;
 use crate::loaded::LoadedRun;
 use crate::plan::Plan;
-use crate::prepare::Observer;
 use crate::record::Show;
-use crate::stage::Stage;
+use crate::recovery::Recovered;
 use crate::supervise;
 use crate::supervise::Observed;
 use crate::supervise::Watch;
 use crate::verify;
 use crate::verify::Check;
-use run_store::Origin;
+use run_store::Outcome;
 use run_store::RunDirectory;
-use run_store::RunMeta;
+use runtime_abi::policy::Inputs;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -31,12 +30,16 @@ pub struct ReplayOptions {
     pub patience: Option<Duration>,
     /// 0: none.
     pub jitter_seed: u64,
+    /// Where inputs come from: the recording, or outside.
+    pub inputs: Inputs,
 }
 
 /// What came of all replays.
 #[derive(Debug)]
 pub struct Replayed {
     pub run: RunDirectory,
+    /// Where inputs came from.
+    pub inputs: Inputs,
     /// Replays that passed every check.
     pub identical: u64,
     pub times: u64,
@@ -54,15 +57,17 @@ pub struct Verdict {
     pub divergence: Option<Divergence>,
 }
 
-/// Reads the run, computes its schedule if need be, and replays it. An `Err` means that it never came to replaying.
-pub fn replay(run: RunDirectory, options: &ReplayOptions, observer: &dyn Observer) -> Result<Replayed> {
-    let (mut loaded, stage) = load_replayable(run, observer)?;
-    let plan = Plan::prepare(&loaded, observer)?;
-    forget_lost_ends(&mut loaded, &plan);
+/// Replays a run by its schedules. An `Err` means that it never came to replaying.
+pub fn replay(recovered: Recovered, options: &ReplayOptions) -> Result<Replayed> {
+    let (loaded, stage, plan) = recovered.into_plan()?;
+    if options.inputs == Inputs::Live {
+        require_live(&loaded)?;
+    }
     let watch = Watch {
         patience: options.patience.unwrap_or_else(|| default_patience(&loaded)),
         jitter_seed: options.jitter_seed,
         trace: false,
+        inputs: options.inputs,
     };
     let mut identical = 0;
     let mut elapsed = Duration::ZERO;
@@ -90,6 +95,11 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions, observer: &dyn Observe
     }
     let verdict = kept.expect("a run is replayed at least once");
     let mut notes = notes(&loaded);
+    if options.inputs == Inputs::Live {
+        notes.push(
+            "its inputs were live: what it read and printed may be other than recorded, and is not compared".to_owned(),
+        );
+    }
     if let Some((path, then, now)) = moved {
         notes.push(format!(
             "{path} lay at {then:#x} when the run was recorded, and lies at {now:#x} now, which makes a run diverge; addresses depend \
@@ -100,6 +110,7 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions, observer: &dyn Observe
     Ok(Replayed {
         notes,
         run: loaded.run,
+        inputs: options.inputs,
         identical,
         times: options.times,
         elapsed,
@@ -107,35 +118,21 @@ pub fn replay(run: RunDirectory, options: &ReplayOptions, observer: &dyn Observe
     })
 }
 
-/// See `LoadedRun::forget_lost_end`; of all processes.
-pub fn forget_lost_ends(loaded: &mut LoadedRun, plan: &Plan) {
-    loaded.forget_lost_end(&plan.schedule);
-    for (process, plan) in loaded.processes.iter_mut().zip(&plan.processes) {
-        process.forget_lost_end(&plan.schedule);
-    }
-}
-
-/// The run, if this build and what it finds on the disk can replay it; and the stage it needs, if its files are not where
-/// they were.
-pub fn load_replayable(run: RunDirectory, observer: &dyn Observer) -> Result<(LoadedRun, Option<Stage>)> {
-    let loaded = LoadedRun::load_observed(run, observer)?;
-    let (recorded, known) = (loaded.meta.abi_version, runtime_abi::ABI_VERSION);
-    if recorded != known {
-        return Err(Error::OtherAbi { recorded, known });
-    }
-    if loaded.origin != Origin::First {
-        return Err(Error::PartOfARun {
-            path: loaded.run.path().to_owned(),
-        });
-    }
-    let metas: Vec<&RunMeta> = loaded.all().map(|process| &process.meta).collect();
-    let stage = libraries::provide(&loaded.run, &metas)?;
-    if loaded.logs.threads.is_empty() {
-        return Err(Error::NothingRecorded {
-            path: loaded.run.path().to_owned(),
-        });
-    }
-    Ok((loaded, stage))
+/// Can the run be replayed with live inputs? Its processes would find each other, and those that were not recorded, as they are now.
+fn require_live(loaded: &LoadedRun) -> Result<()> {
+    supervise::policies(loaded, Inputs::Live)?;
+    let ending = loaded.meta.ending.as_ref();
+    let why = if !loaded.processes.is_empty() {
+        "live inputs are for runs of one process, and this one has several"
+    } else if ending.is_some_and(|ending| ending.forked || ending.outcome == Outcome::Replaced) {
+        "live inputs are for runs of one process, and this one started others"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Refused {
+        run: loaded.run.name(),
+        why: why.to_owned(),
+    })
 }
 
 /// Was it the same run, and if not, where did it differ?

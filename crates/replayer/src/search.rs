@@ -1,21 +1,27 @@
-//! The search for moves with which a replay of several threads at scope inputs meets all of its log: `schedule_search`, with
+//! The search for edits with which a replay of several threads at scope inputs meets all of its log: `schedule_search`, with
 //! replays of the program to try things on (docs/search.md).
 use crate::Error;
 use crate::Result;
 use crate::checkpoints::CheckpointStatistics;
 use crate::checkpoints::Checkpoints;
 use crate::checkpoints::Keeper;
-use crate::loaded::Input;
+use crate::inputs::Input;
+use crate::inputs::What;
+use crate::late_resumes;
+use crate::late_resumes::Settled;
 use crate::loaded::LoadedRun;
-use crate::loaded::What;
-use crate::pauses;
-use crate::pauses::Settled;
+use crate::prepare::Observed;
 use crate::prepare::Observer;
+use crate::recovery::Found;
+use crate::recovery::judge;
+use crate::recovery::order_threads;
+use crate::stage::Stage;
 use crate::sys;
 use crate::turns;
 use crate::turns::Attempts;
 use crate::turns::Came;
-use run_model::Move;
+use run_model::ScheduleEdit;
+use run_model::ScheduleKind;
 use run_model::ThreadIndex;
 use run_model::Turns;
 use run_store::RunDirectory;
@@ -68,7 +74,7 @@ pub struct SearchOptions {
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Searched {
-    /// The moves were there already, and nothing was tried.
+    /// The edits were there already, and nothing was tried.
     pub kept: bool,
     /// The signal that stopped it.
     pub interrupted: Option<i32>,
@@ -77,16 +83,16 @@ pub struct Searched {
     /// Those of its attempts that were made by searches which this one went on from.
     pub attempts_before: u64,
     pub checkpoints: CheckpointStatistics,
-    /// Where threads go on late (`pauses.rs`).
-    pub pauses: usize,
+    /// Where threads go on late (`late_resumes.rs`).
+    pub late_resumes: usize,
     pub events: usize,
     pub met: usize,
     pub elapsed: Duration,
 }
 
 impl Searched {
-    /// Nothing but pauses was looked for.
-    fn by_pauses(settled: &Settled, outcome: Outcome, started: Instant) -> Searched {
+    /// Nothing but late resumes was looked for.
+    fn by_late_resumes(settled: &Settled, outcome: Outcome, started: Instant) -> Searched {
         let interrupted = sys::caught_signal().filter(|_| !settled.is_same);
         Searched {
             kept: false,
@@ -102,7 +108,7 @@ impl Searched {
             },
             attempts_before: 0,
             checkpoints: CheckpointStatistics::default(),
-            pauses: settled.pauses,
+            late_resumes: settled.late_resumes,
             events: settled.events as usize,
             met: settled.reached as usize,
             elapsed: started.elapsed(),
@@ -118,52 +124,54 @@ pub struct SearchProgress<'a> {
     pub attempts_before: u64,
 }
 
-/// Finds the moves that the replay of a run needs, and keeps them with it. `watch` may stop it; it goes on from there the next time.
+/// Finds the edits that the replay of a run needs, and keeps them with it and with its schedules. The observer may stop it; it goes on
+/// from there the next time.
 pub fn search(
-    run: RunDirectory,
+    loaded: &LoadedRun,
+    stage: Option<&Stage>,
+    found: &mut [Found],
     run_name: &str,
     options: &SearchOptions,
     observer: &dyn Observer,
-    mut watch: impl FnMut(&SearchProgress) -> Go,
 ) -> Result<Searched> {
     let started = Instant::now();
+    let _observed = Observed(observer);
     sys::catch_signals();
+    let run = &loaded.run;
     let mut settled = None;
-    if (options.again || searching(&run) != Searching::Found)
-        && pauses::are_possible(&LoadedRun::load_observed(run.clone(), observer)?)
-    {
-        settled = Some(pauses::settle(
-            &run,
-            run_name,
+    if (options.again || searching(run) != Searching::Found) && late_resumes::are_possible(loaded) {
+        let attempts = Attempts::prepare(loaded, stage, found, run_name)?;
+        settled = Some(late_resumes::settle(
+            &attempts,
             options.again,
             options.time_max,
             observer,
         )?);
+        order_threads(loaded, found)?;
     }
     if let Some(settled) = settled.filter(|settled| settled.is_same) {
-        write_whole(&run.file(log_format::moves::FILE_NAME), &[])?;
-        return Ok(Searched::by_pauses(
+        write_whole(&run.file(log_format::edits::FILE_NAME), &[])?;
+        order_threads(loaded, found)?;
+        return Ok(Searched::by_late_resumes(
             &settled,
             Outcome::Found(schedule_search::Plan::default()),
             started,
         ));
     }
-    let mut workers = vec![Attempts::prepare(run, run_name, observer)?];
-    let Some(order) = workers[0].plan.turns.clone() else {
-        let run = &workers[0].loaded.run;
+    let Some(order) = found[0].schedule.turns().cloned() else {
         let Some(settled) = settled else {
             return Err(Error::NoTurns { run: run.name() });
         };
-        // Of the other processes' threads nothing else is searched for. There is nothing to go on from but the pauses.
+        // Of the other processes' threads nothing else is searched for. There is nothing to go on from but the late resumes.
         write_whole(&run.file(SEARCH_FILE_NAME), &[])?;
         let met = settled.reached as usize;
-        return Ok(Searched::by_pauses(&settled, Outcome::Exhausted { met }, started));
+        return Ok(Searched::by_late_resumes(&settled, Outcome::Exhausted { met }, started));
     };
-    let log = event_log(&workers[0].loaded, &order)?;
+    let log = event_log(loaded, &order)?;
     let events = log.len();
-    let kept = turns::moves_of(&workers[0].loaded.run)?.filter(|_| !options.again);
-    if let Some(moves) = kept {
-        let plan = schedule_search::Plan { moves };
+    let kept = turns::edits_of(run)?.filter(|_| !options.again);
+    if let Some(edits) = kept {
+        let plan = schedule_search::Plan { edits };
         return Ok(Searched {
             kept: true,
             interrupted: None,
@@ -171,24 +179,22 @@ pub fn search(
             statistics: Statistics::default(),
             attempts_before: 0,
             checkpoints: CheckpointStatistics::default(),
-            pauses: 0,
+            late_resumes: 0,
             events,
             met: events,
             elapsed: started.elapsed(),
         });
     }
-    let state_file = workers[0].loaded.run.file(SEARCH_FILE_NAME);
-    let moves_file = workers[0].loaded.run.file(log_format::moves::FILE_NAME);
+    let state_file = run.file(SEARCH_FILE_NAME);
+    let edits_file = run.file(log_format::edits::FILE_NAME);
     let saved = (!options.again).then(|| fs::read(&state_file).ok()).flatten();
     let restored = saved.and_then(|bytes| Search::restore(&bytes, log.clone()).ok());
     let mut search = restored.unwrap_or_else(|| Search::new(log.clone(), options.tuning.clone()));
     let attempts_before = search.statistics().attempts;
-    for _ in 1..options.workers {
-        let run = workers[0].loaded.run.clone();
-        workers.push(Attempts::prepare(run, run_name, observer)?);
-    }
+    let prepare = |_| Attempts::prepare(loaded, stage, found, run_name);
+    let mut workers: Vec<Attempts<'_>> = (0..options.workers.max(1)).map(prepare).collect::<Result<_>>()?;
     if options.tuning.scope == schedule_search::Scope::WholeRun {
-        let of_run = |worker: &mut Attempts| worker.accesses_max = turns::ACCESSES_OF_RUN_MAX;
+        let of_run = |worker: &mut Attempts<'_>| worker.accesses_max = turns::ACCESSES_OF_RUN_MAX;
         workers.iter_mut().for_each(of_run);
     }
     let mut executor = Executor {
@@ -219,16 +225,21 @@ pub fn search(
             attempts_before,
         };
         let is_late = options.time_max.is_some_and(|most| elapsed >= most);
-        if (watch(&progress) == Go::Stop || is_late) && search.outcome().is_none() {
+        if (observer.searching(&progress) == Go::Stop || is_late) && search.outcome().is_none() {
             break Outcome::Stopped;
         }
     };
     match &outcome {
         Outcome::Found(plan) => {
-            turns::check_moves(&executor.workers[0].loaded, &order, &plan.moves)?;
-            let kept = write_whole(&moves_file, log_format::moves::encode(&plan.moves).as_bytes());
-            // Where nothing can be written, a run that needs no moves is replayed all the same.
-            if !plan.moves.is_empty() {
+            let turns = Turns {
+                edits: plan.edits.clone(),
+                ..order
+            };
+            found[0].schedule.kind = ScheduleKind::Turns(turns);
+            judge(loaded, &found[0].schedule)?;
+            let kept = write_whole(&edits_file, log_format::edits::encode(&plan.edits).as_bytes());
+            // Where nothing can be written, a run that needs no edits is replayed all the same.
+            if !plan.edits.is_empty() {
                 kept?;
             }
             let _ = fs::remove_file(&state_file);
@@ -243,14 +254,14 @@ pub fn search(
         statistics: *search.statistics(),
         attempts_before,
         checkpoints: executor.keeper.statistics(),
-        pauses: settled.map_or(0, |settled| settled.pauses),
+        late_resumes: settled.map_or(0, |settled| settled.late_resumes),
         events,
         met: search.progress().met,
         elapsed: started.elapsed(),
     })
 }
 
-/// What is known about the moves that the replay of a run needs.
+/// What is known about the edits that the replay of a run needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searching {
     NotBegun,
@@ -260,7 +271,7 @@ pub enum Searching {
 }
 
 pub fn searching(run: &RunDirectory) -> Searching {
-    if run.file(log_format::moves::FILE_NAME).exists() {
+    if run.file(log_format::edits::FILE_NAME).exists() {
         Searching::Found
     } else if run.file(SEARCH_FILE_NAME).exists() {
         Searching::Unfound
@@ -271,8 +282,9 @@ pub fn searching(run: &RunDirectory) -> Searching {
 
 /// What a replay has to meet: the inputs in their order, and the end.
 fn event_log(loaded: &LoadedRun, order: &Turns) -> Result<EventLog> {
-    let inputs = turns::ordered_inputs(loaded)?;
-    let children = turns::children_of(loaded);
+    let ordered = |inputs: &'_ Vec<Input>| inputs.iter().filter(turns::is_ordered).cloned().collect();
+    let inputs: Vec<Vec<Input>> = loaded.inputs.iter().map(ordered).collect();
+    let children = turns::children_of(&loaded.logs);
     let mut next = vec![0; inputs.len()];
     let mut events = Vec::new();
     for run in &order.runs {
@@ -321,15 +333,15 @@ fn label_of(input: &Input) -> Label {
 }
 
 /// Replays for the search.
-struct Executor {
-    workers: Vec<Attempts>,
+struct Executor<'a> {
+    workers: Vec<Attempts<'a>>,
     keeper: Keeper,
     log: EventLog,
     /// The first thing that went wrong with replaying itself.
     error: Option<Error>,
 }
 
-impl Replays for Executor {
+impl Replays for Executor<'_> {
     fn attempt(&mut self, ask: &Ask) -> schedule_search::Attempt {
         let mut answers = self.attempts(std::slice::from_ref(ask));
         answers.pop().expect("one answer to each ask")
@@ -366,7 +378,7 @@ fn nothing() -> schedule_search::Attempt {
     }
 }
 
-impl Executor {
+impl Executor<'_> {
     fn answer(&self, attempt: &turns::Attempt) -> schedule_search::Attempt {
         let last = self.log.len() - 1;
         let met = match attempt.came {
@@ -479,33 +491,33 @@ fn spot(place: &turns_file::Place) -> Spot {
     }
 }
 
-/// The moves a search has found, in words.
-pub fn describe(moves: &[Move]) -> Vec<String> {
-    let line = |made: &Move| match made {
-        Move::Preempt { at, to } | Move::Advance { at, to } if at.thread == *to => format!(
+/// The edits a search has found, in words.
+pub fn describe(edits: &[ScheduleEdit]) -> Vec<String> {
+    let line = |made: &ScheduleEdit| match made {
+        ScheduleEdit::Preempt { at, to } | ScheduleEdit::Advance { at, to } if at.thread == *to => format!(
             "thread {} goes on itself at switch point {} after its {} inputs",
             at.thread.0, at.nth, at.calls
         ),
-        Move::Preempt { at, to } => format!(
+        ScheduleEdit::Preempt { at, to } => format!(
             "thread {} gives way to thread {} at switch point {} after its {} inputs",
             at.thread.0, to.0, at.nth, at.calls
         ),
-        Move::Advance { at, to } => format!(
+        ScheduleEdit::Advance { at, to } => format!(
             "thread {} lets thread {} go on as far as it can at switch point {} after its {} inputs",
             at.thread.0, to.0, at.nth, at.calls
         ),
-        Move::Reverse { hold, until } if hold.is_synchronisation() => format!(
+        ScheduleEdit::Reverse { hold, until } if hold.is_synchronisation() => format!(
             "thread {} waits at switch point {} after its {} inputs until thread {} has had {:#x}",
             hold.block.thread.0, hold.block.nth, hold.block.calls, until.block.thread.0, hold.address
         ),
-        Move::Reverse { hold, until } => format!(
+        ScheduleEdit::Reverse { hold, until } => format!(
             "thread {} waits before its access of {:#x} for that of thread {}",
             hold.block.thread.0, hold.address, until.block.thread.0
         ),
-        Move::Delay { hold } => format!(
+        ScheduleEdit::Delay { hold } => format!(
             "thread {} waits before its access of {:#x} as long as others can go on",
             hold.block.thread.0, hold.address
         ),
     };
-    moves.iter().map(line).collect()
+    edits.iter().map(line).collect()
 }

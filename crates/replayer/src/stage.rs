@@ -17,11 +17,11 @@
 //! files in a rebuilt directory are gone with it; changes of files that were there before are real.
 //!
 //! Everything is decided before the fork, from the real file system, and becomes a list of steps. Between fork and
-//! exec the list is carried out with system calls alone (`sys::perform`).
+//! exec the list is carried out with system calls alone (`sys::stage::perform`).
 use crate::Error;
 use crate::Result;
 use crate::sys;
-use crate::sys::Step;
+use crate::sys::stage::Step;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -168,7 +168,7 @@ impl Stage {
 
     /// Makes `command` start its program on this stage, in the directory `cwd`.
     pub fn set(&self, command: &mut Command, cwd: &Path) -> Result<Staging<'_>> {
-        let mut steps = vec![Step::OwnNamespace(sys::OwnNamespace::new())];
+        let mut steps = vec![Step::OwnNamespace(sys::stage::OwnNamespace::new())];
         // Ancestors come first: what is rebuilt later lies in what was bound before.
         for (folder, replaced) in &self.rebuilt {
             self.rebuild(folder, replaced, &mut steps)?;
@@ -205,7 +205,7 @@ impl Stage {
             doing: "create a pipe".to_owned(),
             source,
         })?;
-        sys::perform(command, steps, writer.as_fd());
+        sys::stage::perform(command, steps, writer.as_fd());
         Ok(Staging {
             stage: self,
             told,

@@ -4,32 +4,40 @@ use crate::Result;
 use crate::checkpoints::Start;
 use crate::launch::Running;
 use crate::launch::outcome_of;
+use crate::libraries;
 use crate::loaded::LoadedRun;
 use crate::output::Compare;
 use crate::output::Comparison;
 use crate::output::PassTo;
 use crate::plan::Plan;
 use crate::processes;
+use crate::processes::Forked;
+use crate::proven::Proven;
 use crate::record::Show;
 use crate::stage::Stage;
 use crate::sys;
 use crate::sys::OrphanedProgram;
+use crate::turns;
 use crate::verify;
-use run_model::Method;
 use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::ControlSetup;
 use run_store::DivergenceReport;
 use run_store::Ended;
-use run_store::Mode;
 use run_store::Origin;
 use run_store::Outcome;
-use run_store::Scope;
+use run_store::RunMeta;
+use run_store::RunSettings;
 use run_store::SlotSnapshot;
 use run_store::ThreadState;
 use run_store::TurnsSnapshot;
+use runtime_abi::policy;
+use runtime_abi::policy::Inputs;
+use runtime_abi::policy::Order;
+use runtime_abi::policy::Pair;
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::Child;
 use std::thread;
@@ -49,6 +57,8 @@ pub struct Watch {
     pub jitter_seed: u64,
     /// Every thread writes down what it does, beside the schedule.
     pub trace: bool,
+    /// Where inputs come from: the recording, or outside.
+    pub inputs: Inputs,
 }
 
 /// How a replay came to its end.
@@ -67,6 +77,8 @@ pub enum End {
 /// What is left after a replay.
 #[derive(Clone, Debug)]
 pub struct Observed {
+    /// Where its inputs came from.
+    pub inputs: Inputs,
     pub end: End,
     pub slots: Vec<SlotSnapshot>,
     pub stdout: Comparison,
@@ -110,22 +122,22 @@ pub fn replay_from(
     start: &Start<'_>,
 ) -> Result<Observed> {
     let memory = anonymous_control()?;
-    let settings: Vec<Setting> = Setting::of_all(loaded, plan, watch.jitter_seed, watch.trace).collect();
+    let settings: Vec<Setting> = Setting::of_all(loaded, plan, watch).collect::<Result<_>>()?;
     let mut controls = set_up(&memory, &settings)?.into_iter();
     let control = controls.next().expect("a run has a first process");
     let compare = |name, stream: usize, pass| {
         let path = loaded.run.file(name);
         let unreadable = |e| run_store::Error::io("read", &path, e);
         let file = File::open(&path).map_err(unreadable)?;
-        let pass = if show == Show::Output { pass } else { PassTo::Nowhere };
+        let pass = if show == Show::Output { pass } else { PassTo::nowhere() };
         Ok::<_, Error>(match start.from.map(|checkpoint| checkpoint.shown(stream)) {
             Some((shown, difference)) => Compare::after(file, shown, difference, pass).map_err(unreadable)?,
             None => Compare::new(file, loaded.others_bytes[stream], pass),
         })
     };
     let output = [
-        compare("stdout", 0, PassTo::Stdout)?,
-        compare("stderr", 1, PassTo::Stderr)?,
+        compare("stdout", 0, PassTo::stdout())?,
+        compare("stderr", 1, PassTo::stderr())?,
     ];
     let started = Instant::now();
     let running = match start.from {
@@ -179,6 +191,7 @@ pub fn replay_from(
         })
     });
     Ok(Observed {
+        inputs: watch.inputs,
         end: final_end(end, &control)?,
         slots: control.slots()?,
         turns: header.turns,
@@ -201,40 +214,46 @@ fn final_end(end: Option<End>, control: &ControlFile) -> Result<End> {
 
 /// What a process of a replay has from its recording, apart from schedule and inputs, and how it is to be run.
 pub struct Setting<'a> {
-    pub scope: Scope,
+    pub settings: RunSettings,
     pub ended_in: Option<(u32, u32)>,
     pub call_sites: &'a [u8],
     pub pid: u32,
     pub beginning: Beginning,
     pub schedule_directory: &'a Path,
-    pub jitter_seed: u64,
-    /// The chaos seed of the recording.
-    pub late_seed: u64,
-    pub sync_order: bool,
-    pub trace: bool,
 }
 
 impl<'a> Setting<'a> {
     /// The first process's, and those of all others.
-    pub fn of_all(
-        loaded: &'a LoadedRun,
-        plan: &'a Plan,
-        jitter_seed: u64,
-        trace: bool,
-    ) -> impl Iterator<Item = Setting<'a>> {
-        loaded.all().zip(plan.all()).map(move |(loaded, plan)| Setting {
-            scope: loaded.meta.scope,
-            ended_in: loaded.ended_in,
-            call_sites: &loaded.call_sites,
-            pid: loaded.pid,
-            beginning: loaded.beginning.clone(),
-            schedule_directory: &plan.directory,
-            jitter_seed,
-            late_seed: loaded.meta.chaos_seed.unwrap_or(0),
-            sync_order: loaded.meta.sync_order,
-            trace,
-        })
+    pub fn of_all(loaded: &'a LoadedRun, plan: &'a Plan, watch: &Watch) -> impl Iterator<Item = Result<Setting<'a>>> {
+        let setting = |(loaded, plan): (&'a LoadedRun, &'a Plan)| {
+            Ok(Setting {
+                settings: RunSettings {
+                    jitter_seed: NonZeroU64::new(watch.jitter_seed),
+                    trace: watch.trace,
+                    ..loaded.meta.settings.in_replay(policies(loaded, watch.inputs)?)
+                },
+                ended_in: loaded.ended_in,
+                call_sites: &loaded.call_sites,
+                pid: loaded.pid,
+                beginning: loaded.beginning.clone(),
+                schedule_directory: &plan.directory,
+            })
+        };
+        loaded.all().zip(plan.all()).map(setting)
     }
+}
+
+/// Who orders the threads of a process in replay, and where its inputs come from.
+pub fn policies(loaded: &LoadedRun, inputs: Inputs) -> Result<Pair> {
+    let order = match turns::are_taken(loaded) {
+        true => Order::Turns,
+        false => Order::Gated,
+    };
+    let pair = policy::pair(order, inputs).and_then(|pair| pair.at_scope(loaded.meta.settings.scope));
+    pair.map_err(|refusal| Error::Refused {
+        run: loaded.run.name(),
+        why: refusal.to_owned(),
+    })
 }
 
 /// What messages call it.
@@ -249,21 +268,12 @@ pub fn anonymous_control() -> Result<File> {
 /// Makes `file` the control memory of a replay that is about to start, whatever it held before.
 pub fn set_up(file: &File, settings: &[Setting<'_>]) -> Result<Vec<ControlFile>> {
     let setups = settings.iter().map(|setting| ControlSetup {
-        mode: Mode::Replay,
-        scope: setting.scope,
-        // A schedule is all that is left of a method.
-        method: Method::Light,
-        without: 0,
-        chaos_seed: setting.jitter_seed,
-        late_seed: setting.late_seed,
-        sync_order: setting.sync_order,
-        log_bytes_max: 0,
-        trace: setting.trace,
+        settings: setting.settings,
         run_directory: setting.schedule_directory,
         call_sites: setting.call_sites,
         pid: setting.pid,
-        follow: true,
         beginning: setting.beginning.clone(),
+        stack_limit: None,
     });
     let setups: Vec<ControlSetup> = setups.collect();
     let controls = ControlFile::initialise_all(file, Path::new(CONTROL_NAME), &setups)?;
@@ -291,6 +301,8 @@ struct Other<'a> {
     control: ControlFile,
     /// Of a program that was executed. One that is forked comes by itself.
     child: Option<Child>,
+    /// One that is forked, once it was seen.
+    forked: Option<Proven>,
     end: Option<End>,
 }
 
@@ -305,12 +317,14 @@ impl<'a> Everybody<'a> {
         stage: Option<&Stage>,
     ) -> Result<()> {
         for (loaded, control) in self.loaded.processes.iter().zip(controls) {
-            let number = u64::from(loaded.beginning.process);
             let child = match (&loaded.meta.process, loaded.origin) {
                 (Some(process), Origin::Executed) => {
-                    let failed = |e| run_store::Error::io("open", Path::new(CONTROL_NAME), e);
-                    let own = sys::reopen(memory, number).map_err(failed)?;
-                    Some(self.running.start_executed(&loaded.meta, process, stage, &own)?)
+                    let executable = libraries::executable_of(&self.loaded.run, &loaded.meta);
+                    let meta = RunMeta {
+                        executable,
+                        ..loaded.meta.clone()
+                    };
+                    Some(self.running.start_executed(&meta, process, stage, memory)?)
                 }
                 _ => None,
             };
@@ -318,6 +332,7 @@ impl<'a> Everybody<'a> {
                 loaded,
                 control,
                 child,
+                forked: None,
                 end: None,
             });
         }
@@ -336,6 +351,7 @@ impl<'a> Everybody<'a> {
             } else {
                 thread::sleep(LOOK_EVERY);
             }
+            self.control.pass_turns(&self.loaded.skipped_turns)?;
             for other in &mut self.others {
                 other.look(&mut now)?;
             }
@@ -447,11 +463,7 @@ impl Other<'_> {
         self.end = look(&self.control, self.loaded, now)?;
         let is_over = match &mut self.child {
             Some(child) => child.try_wait().map_err(Error::Wait)?.is_some(),
-            None => {
-                let slots = self.control.slots()?;
-                let id = processes::forked_id(&self.control, &slots)?;
-                id.is_some_and(|id| !processes::is_running(id))
-            }
+            None => self.has_forked_ended()?,
         };
         if self.end.is_none() && is_over {
             // Looked at again: what it wrote last counts.
@@ -474,12 +486,26 @@ impl Other<'_> {
                 let _ = child.wait();
             }
             None => {
-                let slots = self.control.slots().unwrap_or_default();
-                if let Ok(Some(id)) = processes::forked_id(&self.control, &slots)
-                    && processes::is_running(id)
-                {
-                    sys::send_signal(id, 9);
+                // What cannot be read is nobody's any more.
+                let _ = self.has_forked_ended();
+                if let Some(process) = &self.forked {
+                    process.signal(9);
                 }
+            }
+        }
+    }
+
+    /// Of one that comes by itself: was it there, and is it no more?
+    fn has_forked_ended(&mut self) -> Result<bool> {
+        if let Some(process) = &self.forked {
+            return Ok(!process.is_running());
+        }
+        match processes::forked(&self.control, &self.control.slots()?)? {
+            Forked::NotYet => Ok(false),
+            Forked::Ended => Ok(true),
+            Forked::Running(process) => {
+                self.forked = Some(process);
+                Ok(false)
             }
         }
     }

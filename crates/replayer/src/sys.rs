@@ -1,9 +1,12 @@
 //! The few system calls `std` has no words for. All of this crate's unsafe code is here.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper in std")]
 
+pub mod stage;
+pub mod terminal;
+
+use runtime_abi::DIRECTORY_FD;
 use std::ffi::CStr;
 use std::ffi::CString;
-use std::fmt;
 use std::fs::File;
 use std::fs::OpenOptions;
 use std::io;
@@ -18,6 +21,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 use std::process::ExitStatus;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -44,7 +48,7 @@ pub struct SharedWord {
 
 // SAFETY: what is shared is an atomic number.
 unsafe impl Send for SharedWord {}
-// SAFETY: as above.
+// SAFETY: what is shared is an atomic number, which any thread may use through a shared reference.
 unsafe impl Sync for SharedWord {}
 
 impl SharedWord {
@@ -122,16 +126,39 @@ pub enum OrphanedProgram {
     IsKilled,
 }
 
-/// The new program finds `file` as descriptor `number`, and has its memory where every run has it.
-pub fn prepare(command: &mut Command, file: BorrowedFd<'_>, number: i32, orphaned: OrphanedProgram) {
+/// The new program finds `file` as the control descriptor, and has its memory where every run has it: that depends on the limit of the stack, too.
+pub fn prepare(command: &mut Command, file: BorrowedFd<'_>, orphaned: OrphanedProgram, stack_limit: Option<u64>) {
     let descriptor = file.as_raw_fd();
+    let descriptors = limit(libc::RLIMIT_NOFILE);
+    let number = runtime_abi::control_descriptor(descriptors.rlim_max);
+    let stack = limit(libc::RLIMIT_STACK);
+    let wanted_stack = stack_limit.filter(|wanted| *wanted != stack.rlim_cur);
     let steps = move || {
-        // SAFETY: plain system calls with numbers; `descriptor` is open because the caller waits for the spawn.
+        // SAFETY: plain system calls with numbers and structures of ours; `descriptor` is open because the caller waits for the spawn.
         unsafe {
             let current = libc::personality(0xffff_ffff);
             libc::personality(current as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
             if orphaned == OrphanedProgram::IsKilled {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            }
+            // Ignored in this process, so that a limit of the sizes of files is an error.
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            if let Some(wanted) = wanted_stack {
+                let changed = libc::rlimit {
+                    rlim_cur: wanted,
+                    // Who may not raise that goes without.
+                    rlim_max: stack.rlim_max.max(wanted),
+                };
+                libc::setrlimit(libc::RLIMIT_STACK, &changed);
+            }
+            // A descriptor stays open when the limit is lowered below it.
+            let is_beyond = number as u64 >= descriptors.rlim_cur;
+            if is_beyond {
+                let raised = libc::rlimit {
+                    rlim_cur: number as u64 + 1,
+                    ..descriptors
+                };
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raised);
             }
             // dup2 clears the close-on-exec flag, unless both numbers are the same.
             let placed = if descriptor == number {
@@ -140,31 +167,94 @@ pub fn prepare(command: &mut Command, file: BorrowedFd<'_>, number: i32, orphane
                 libc::dup2(descriptor, number)
             };
             if placed < 0 {
-                Err(io::Error::last_os_error())
-            } else {
-                Ok(())
+                return Err(io::Error::last_os_error());
             }
+            if is_beyond {
+                libc::setrlimit(libc::RLIMIT_NOFILE, &descriptors);
+            }
+            Ok(())
         }
     };
     // SAFETY: between fork and exec only async-signal-safe calls are made: no allocation, no locks.
     unsafe { command.pre_exec(steps) };
 }
 
-/// In the new process, executes `path` with exactly these arguments and variables, in their order, in the place of what
-/// the command says. To be called last.
-pub fn execute_instead(command: &mut Command, path: CString, arguments: Vec<CString>, variables: Vec<CString>) {
+/// The limit of the stack, in bytes.
+pub fn stack_limit() -> u64 {
+    limit(libc::RLIMIT_STACK).rlim_cur
+}
+
+/// The limit of the size of files, in bytes.
+pub fn file_limit() -> u64 {
+    limit(libc::RLIMIT_FSIZE).rlim_cur
+}
+
+/// A file that would become too large is an error from now on, not the end of this process.
+pub fn survive_file_limit() {
+    // SAFETY: a signal is ignored; nothing of ours has a handler for it.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// How a program is executed whose arguments and variables are to be exactly these, in their order.
+pub struct Execution {
+    pub path: CString,
+    pub arguments: Vec<CString>,
+    pub variables: Vec<CString>,
+    /// Where `path` is looked for. The directory that the program is to be in is then open as `DIRECTORY_FD`.
+    pub from: Option<CString>,
+    /// A bit for each, the first signal's the lowest.
+    pub blocked_signals: u64,
+    pub ignored_signals: u64,
+}
+
+/// Blocks and ignores exactly these signals.
+///
+/// # Safety
+/// To be called in a new process that is about to execute a program.
+unsafe fn set_signals(blocked: u64, ignored: u64) {
+    let is_in = |set: u64, signal: i32| set & 1 << (signal - 1) != 0;
+    // SAFETY: plain system calls on sets of this function's own; no handler is installed.
+    unsafe {
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        for signal in 1..=64 {
+            if is_in(blocked, signal) {
+                libc::sigaddset(&mut mask, signal);
+            }
+            // Of those that are libc's own, it says that they are none.
+            libc::signal(
+                signal,
+                if is_in(ignored, signal) {
+                    libc::SIG_IGN
+                } else {
+                    libc::SIG_DFL
+                },
+            );
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut());
+    }
+}
+
+/// In the new process, executes this in the place of what the command says. To be called last.
+pub fn execute_instead(command: &mut Command, execution: Execution) {
     let pointers = |strings: &[CString]| -> Vec<usize> {
         let all = strings.iter().map(|string| string.as_ptr() as usize);
         all.chain([0]).collect()
     };
     // As numbers, because pointers cannot be sent to whoever runs the closure; the strings move with them, but not their text.
-    let (argument_list, variable_list) = (pointers(&arguments), pointers(&variables));
+    let (argument_list, variable_list) = (pointers(&execution.arguments), pointers(&execution.variables));
     let steps = move || {
-        let _owned = (&arguments, &variables);
-        // SAFETY: three NUL-terminated things, which the closure owns; execve comes back only if it fails.
+        let execution = &execution;
+        // SAFETY: NUL-terminated strings and lists, which the closure owns; numbers of descriptors. execve comes back only if it fails.
         unsafe {
+            if let Some(from) = &execution.from {
+                let here = libc::open(c".".as_ptr(), libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC);
+                if libc::dup2(here, DIRECTORY_FD) < 0 || libc::chdir(from.as_ptr()) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            set_signals(execution.blocked_signals, execution.ignored_signals);
             libc::execve(
-                path.as_ptr(),
+                execution.path.as_ptr(),
                 argument_list.as_ptr().cast(),
                 variable_list.as_ptr().cast(),
             )
@@ -205,206 +295,6 @@ pub fn is_huge_aligned(path: &Path) -> Option<bool> {
     }
     let [first, second] = both;
     Some((first? as usize).is_multiple_of(HUGE) && (second? as usize).is_multiple_of(HUGE))
-}
-
-/// Something a new process does to its view of the file system: see NOTE [Stage].
-#[derive(Debug)]
-pub enum Step {
-    OwnNamespace(OwnNamespace),
-    Tmpfs {
-        at: CString,
-        options: CString,
-    },
-    /// Out of the way of bind mounts.
-    Unbindable(CString),
-    Unmount(CString),
-    Copy {
-        from: CString,
-        to: CString,
-    },
-    MakeDirectory(CString),
-    MakeFile(CString),
-    Link {
-        target: CString,
-        at: CString,
-    },
-    Bind {
-        from: CString,
-        to: CString,
-        is_needed: bool,
-    },
-    Move {
-        from: CString,
-        to: CString,
-    },
-    ChangeRoot(CString),
-    Enter(CString),
-}
-
-/// What a new user namespace is told: everybody is who they were.
-#[derive(Debug)]
-pub struct OwnNamespace {
-    users: String,
-    groups: String,
-}
-
-impl OwnNamespace {
-    pub fn new() -> OwnNamespace {
-        // SAFETY: both take nothing, return a number, and cannot fail.
-        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-        OwnNamespace {
-            users: format!("{user} {user} 1"),
-            groups: format!("{group} {group} 1"),
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Step::OwnNamespace(_) => write!(f, "enter a mount namespace"),
-            Step::Tmpfs { at, .. } => write!(f, "mount a tmpfs on {}", at.to_string_lossy()),
-            Step::Unbindable(path) => write!(f, "hide {}", path.to_string_lossy()),
-            Step::Unmount(path) => write!(f, "unmount {}", path.to_string_lossy()),
-            Step::Copy { from, .. } => write!(f, "copy {} into memory", from.to_string_lossy()),
-            Step::MakeDirectory(path) | Step::MakeFile(path) | Step::Link { at: path, .. } => {
-                write!(f, "create {}", path.to_string_lossy())
-            }
-            Step::Bind { from, to, .. } => {
-                write!(f, "mount {} on {}", from.to_string_lossy(), to.to_string_lossy())
-            }
-            Step::Move { to, .. } => write!(f, "mount the rebuilt directory on {}", to.to_string_lossy()),
-            Step::ChangeRoot(path) => write!(f, "change the root to {}", path.to_string_lossy()),
-            Step::Enter(path) => write!(f, "change into {}", path.to_string_lossy()),
-        }
-    }
-}
-
-/// The new process carries out these steps before it becomes the program. The number of one that fails is written to
-/// `report`, four bytes, little-endian; the error is that of the start.
-pub fn perform(command: &mut Command, steps: Vec<Step>, report: BorrowedFd<'_>) {
-    let report = report.as_raw_fd();
-    let all = move || {
-        for (number, step) in steps.iter().enumerate() {
-            if let Err(error) = perform_one(step) {
-                let number = (number as u32).to_le_bytes();
-                // SAFETY: four bytes of ours; `report` is open because the caller waits for the spawn.
-                unsafe { libc::write(report, number.as_ptr().cast(), number.len()) };
-                return Err(error);
-            }
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec only async-signal-safe calls are made: the steps are ready-made strings and numbers.
-    unsafe { command.pre_exec(all) };
-}
-
-fn perform_one(step: &Step) -> io::Result<()> {
-    let none = std::ptr::null();
-    // SAFETY: every pointer is null where the call allows it, or that of a NUL-terminated string that outlives the call.
-    let result = unsafe {
-        match step {
-            Step::OwnNamespace(own) => return enter_own_namespace(own),
-            Step::Tmpfs { at, options } => {
-                let data = options.as_ptr().cast();
-                libc::mount(c"tmpfs".as_ptr(), at.as_ptr(), c"tmpfs".as_ptr(), 0, data)
-            }
-            Step::Unbindable(path) => libc::mount(none, path.as_ptr(), none, libc::MS_UNBINDABLE, none.cast()),
-            Step::Unmount(path) => libc::umount2(path.as_ptr(), libc::MNT_DETACH),
-            Step::Copy { from, to } => return copy(from, to),
-            Step::MakeDirectory(path) => libc::mkdir(path.as_ptr(), 0o755),
-            Step::MakeFile(path) => libc::mknod(path.as_ptr(), libc::S_IFREG | 0o644, 0),
-            Step::Link { target, at } => libc::symlink(target.as_ptr(), at.as_ptr()),
-            Step::Bind { from, to, is_needed } => {
-                let flags = libc::MS_BIND | libc::MS_REC;
-                match libc::mount(from.as_ptr(), to.as_ptr(), none, flags, none.cast()) {
-                    _ if !is_needed => 0,
-                    bound => bound,
-                }
-            }
-            Step::Move { from, to } => libc::mount(from.as_ptr(), to.as_ptr(), none, libc::MS_MOVE, none.cast()),
-            Step::ChangeRoot(path) => match libc::chroot(path.as_ptr()) {
-                0 => libc::chdir(c"/".as_ptr()),
-                failed => failed,
-            },
-            Step::Enter(path) => libc::chdir(path.as_ptr()),
-        }
-    };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-/// Without allocating, which is why it is not `std::fs::copy`.
-fn copy(from: &CStr, to: &CStr) -> io::Result<()> {
-    // SAFETY: NUL-terminated paths, descriptors of ours, and no memory; on an error this process ends, so nothing has to
-    // be closed.
-    unsafe {
-        let source = libc::open(from.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if source < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_CLOEXEC;
-        let target = libc::open(to.as_ptr(), flags, 0o755);
-        if target < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        loop {
-            match libc::sendfile(target, source, std::ptr::null_mut(), 1 << 30) {
-                0 => break,
-                1.. => {}
-                _ => return Err(io::Error::last_os_error()),
-            }
-        }
-        // A file that is open for writing cannot be executed.
-        libc::close(target);
-        libc::close(source);
-    }
-    Ok(())
-}
-
-/// Root gets a mount namespace; others need a user namespace in which they may have one.
-fn enter_own_namespace(own: &OwnNamespace) -> io::Result<()> {
-    // SAFETY: plain numbers, and NUL-terminated constants.
-    unsafe {
-        if libc::unshare(libc::CLONE_NEWNS) < 0 {
-            if libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            // Kernels want setgroups given up before they believe a list of groups.
-            write_to(c"/proc/self/setgroups", "deny")?;
-            write_to(c"/proc/self/uid_map", &own.users)?;
-            write_to(c"/proc/self/gid_map", &own.groups)?;
-        }
-        let none = std::ptr::null();
-        // What is mounted here is nobody else's business.
-        let flags = libc::MS_REC | libc::MS_PRIVATE;
-        if libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
-/// Without allocating, which is why it is not `std::fs::write`.
-fn write_to(path: &CStr, text: &str) -> io::Result<()> {
-    // SAFETY: a NUL-terminated path, and a buffer with its length; the descriptor is closed by whoever opened it.
-    unsafe {
-        let descriptor = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let written = libc::write(descriptor, text.as_ptr().cast(), text.len());
-        let error = io::Error::last_os_error();
-        libc::close(descriptor);
-        if written == text.len() as isize {
-            Ok(())
-        } else {
-            Err(error)
-        }
-    }
 }
 
 /// The new program finds each of `files` under its number, and dies with us.
@@ -567,6 +457,54 @@ pub fn ended_children() -> (Duration, u64) {
     )
 }
 
+/// How much there is to read in a pipe.
+pub fn bytes_to_read(pipe: BorrowedFd<'_>) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one number.
+    unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &mut bytes) };
+    usize::try_from(bytes).unwrap_or(0)
+}
+
+/// For failures that have no number.
+pub const INPUT_OUTPUT_ERROR: i32 = libc::EIO;
+
+/// A file system with less room than this may be full before we look again.
+const ROOM_ENOUGH: u64 = 64 << 20;
+
+/// May a write to this file fail, and whoever writes has to know at once? A device, as `/dev/full` is one; a file on a disk that is
+/// nearly full, or under a limit of its size. Pipes, sockets and terminals fail when their reader goes, which is soon enough.
+pub fn may_refuse(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: each call fills a zeroed structure, which is plain old data.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        if libc::fstat(file.as_raw_fd(), &mut status) != 0 {
+            return false;
+        }
+        match status.st_mode & libc::S_IFMT {
+            libc::S_IFREG => {
+                let mut room: libc::statvfs = std::mem::zeroed();
+                let is_known = libc::fstatvfs(file.as_raw_fd(), &mut room) == 0;
+                let is_small = is_known && room.f_bavail * room.f_frsize < ROOM_ENOUGH;
+                is_small || limit(libc::RLIMIT_FSIZE).rlim_cur != libc::RLIM_INFINITY
+            }
+            libc::S_IFCHR => {
+                let is_null = status.st_rdev == libc::makedev(1, 3);
+                !is_null && libc::isatty(file.as_raw_fd()) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> libc::rlimit {
+    // SAFETY: getrlimit fills the structure, which is plain old data; asked for a resource that there is, it does not fail.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(resource, &mut limit);
+        limit
+    }
+}
+
 /// Waits until there is something to read (or the other end is closed). False: time is up, or a signal came.
 pub fn wait_readable(file: BorrowedFd<'_>, time: Option<Duration>) -> io::Result<bool> {
     let milliseconds = time.map_or(-1, |t| t.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32);
@@ -586,6 +524,26 @@ pub fn wait_readable(file: BorrowedFd<'_>, time: Option<Duration>) -> io::Result
     }
 }
 
+/// To a process that is held by a descriptor: to nobody, if it has ended.
+pub fn signal_process(process: BorrowedFd<'_>, signal: i32) {
+    let no_information = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: numbers, and a null pointer where the call allows it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            no_information,
+            0,
+        )
+    };
+}
+
+/// Of a device's number, its two parts.
+pub fn device_numbers(device: u64) -> (u32, u32) {
+    (libc::major(device), libc::minor(device))
+}
+
 pub fn send_signal(process: u32, signal: i32) {
     // SAFETY: plain numbers. The process is our child and not yet waited for, so the number is still its own. A
     // failure means that it has just ended, which the caller finds out by waiting.
@@ -594,6 +552,13 @@ pub fn send_signal(process: u32, signal: i32) {
 
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 static TO_FORWARD: AtomicI32 = AtomicI32::new(0);
+/// The program is in another session than we are.
+static FORWARD_ALL: AtomicBool = AtomicBool::new(false);
+
+/// From now on the program gets nothing from our terminal by itself.
+pub fn forward_all_signals() {
+    FORWARD_ALL.store(true, Relaxed);
+}
 
 /// From now on SIGINT and its like are noted instead of ending this process, so that a recording can be sealed.
 pub fn catch_signals() {
@@ -620,7 +585,7 @@ extern "C" fn note_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mu
     // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
     let from_process = unsafe { (*info).si_code } <= 0;
     // What the terminal sends goes to the whole foreground group, so the program has it already.
-    if from_process {
+    if from_process || FORWARD_ALL.load(Relaxed) {
         TO_FORWARD.store(signal, Relaxed);
     }
 }

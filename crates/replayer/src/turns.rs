@@ -1,20 +1,20 @@
 //! Runs of several threads at scope inputs: replayed one thread at a time, in the order of their inputs (docs/turns.md).
 //!
-//! Where that order alone does not bring the run back, moves may: [`Attempts`] replays one run any number of times,
+//! Where that order alone does not bring the run back, edits may: [`Attempts`] replays one run any number of times,
 //! each time with others.
 use crate::Error;
 use crate::Result;
 use crate::checkpoints;
 use crate::checkpoints::Start;
 use crate::divergence::Divergence;
-use crate::loaded;
-use crate::loaded::Input;
+use crate::inputs::Input;
+use crate::inputs::What;
+use crate::inputs::load_inputs;
+use crate::late_resumes;
 use crate::loaded::LoadedRun;
-use crate::loaded::What;
-use crate::pauses;
 use crate::plan::Plan;
-use crate::prepare::Observer;
 use crate::record::Show;
+use crate::recovery::Found;
 use crate::replay;
 use crate::stage::Stage;
 use crate::supervise;
@@ -24,25 +24,26 @@ use crate::supervise::Watch;
 use crate::verify;
 use log_format::turns::Wanted;
 use run_model::Kind;
-use run_model::Move;
-use run_model::Pause;
+use run_model::LateResume;
+use run_model::Logs;
+use run_model::Method;
+use run_model::Placed;
+use run_model::ScheduleEdit;
 use run_model::Stamp;
 use run_model::ThreadIndex;
 use run_model::Turns;
 use run_store::DivergenceReport;
 use run_store::RunDirectory;
-use run_store::Scope;
 use run_store::TurnsSnapshot;
 use run_store::write_whole;
 use runtime_abi::divergence;
+use runtime_abi::policy::Inputs;
 use runtime_abi::turns_file::ACCESSES_FILE_NAME;
 use runtime_abi::turns_file::AccessEntry;
 use runtime_abi::turns_file::FILE_NAME;
 use runtime_abi::turns_file::POINTS_FILE_NAME;
 use runtime_abi::turns_file::SwitchPoint;
 use runtime_abi::turns_file::flag;
-use schedule_checker::Disorder;
-use schedule_checker::Placed;
 use std::collections::HashMap;
 use std::fs;
 use std::fs::File;
@@ -50,26 +51,27 @@ use std::io;
 use std::io::Read;
 use std::path::Path;
 
-/// Are there threads of the run that are replayed one at a time, so that a replay may need moves or pauses?
-pub fn are_taken_by_any(loaded: &LoadedRun) -> bool {
-    are_taken(loaded) || pauses::are_possible(loaded)
-}
-
 /// Are the threads of this process replayed one at a time?
 pub fn are_taken(loaded: &LoadedRun) -> bool {
-    loaded.meta.scope == Scope::Inputs && loaded.logs.threads.len() > 1
+    are_taken_in(&loaded.logs)
 }
 
-/// The order of the inputs of all threads, if they take turns, and the moves and pauses that were found for it.
+pub fn are_taken_in(logs: &Logs) -> bool {
+    logs.method == Method::Inputs && logs.threads.len() > 1
+}
+
+/// The order of the inputs of all threads, if they take turns, and the edits and late resumes that were found for it; not judged yet.
 pub fn order_of(loaded: &LoadedRun) -> Result<Option<Turns>> {
     if !are_taken(loaded) {
         return Ok(None);
     }
-    order_with(loaded, &placed_inputs(loaded)?, &pauses::of(&loaded.run)?).map(Some)
+    let edits = edits_of(&loaded.run)?.unwrap_or_default();
+    let order = order_with(loaded, &late_resumes::of(&loaded.run)?)?;
+    Ok(Some(Turns { edits, ..order }))
 }
 
-/// The same with other pauses, if it is known what `placed_inputs` says.
-pub fn order_with(loaded: &LoadedRun, inputs: &[Vec<Input>], pauses: &[Pause]) -> Result<Turns> {
+/// The order with these late resumes, and no edits.
+pub fn order_with(loaded: &LoadedRun, late_resumes: &[LateResume]) -> Result<Turns> {
     let stamp = |input: &Input| match input.what {
         What::Rest => Stamp {
             began: input.time,
@@ -81,58 +83,32 @@ pub fn order_with(loaded: &LoadedRun, inputs: &[Vec<Input>], pauses: &[Pause]) -
             ended: input.ended,
         },
     };
+    let inputs = &loaded.inputs;
     let mut stamps: Vec<Vec<Stamp>> = inputs.iter().map(|inputs| inputs.iter().map(stamp).collect()).collect();
-    pauses::before_exchanges(inputs, &mut stamps);
-    pauses::apply(pauses, inputs, &mut stamps).map_err(|line| Error::UnusablePauses {
+    late_resumes::before_exchanges(inputs, &mut stamps);
+    late_resumes::apply(late_resumes, inputs, &mut stamps).map_err(|line| Error::UnusableLateResumes {
         run: loaded.run.name(),
         line,
     })?;
-    let turns = Turns {
-        moves: moves_of(&loaded.run)?.unwrap_or_default(),
-        ..Turns::merge(&stamps)
-    };
-    check(loaded, inputs, &turns)?;
-    Ok(turns)
+    Ok(Turns::merge(&stamps))
 }
 
-/// The judge of what a search has found.
-pub fn check_moves(loaded: &LoadedRun, order: &Turns, moves: &[Move]) -> Result<()> {
-    let turns = Turns {
-        moves: moves.to_vec(),
-        ..order.clone()
-    };
-    check(loaded, &placed_inputs(loaded)?, &turns)
-}
-
-/// Every order, and every move, passes here before it is used or kept.
-fn check(loaded: &LoadedRun, inputs: &[Vec<Input>], turns: &Turns) -> Result<()> {
-    let children = children_of(loaded);
-    let placed: Vec<Vec<Placed>> = (0..)
-        .zip(inputs)
-        .map(|(thread, inputs)| {
-            let place = |input: &Input| Placed {
-                time: input.time,
-                created: created_by(&children, thread, input),
-            };
-            inputs.iter().filter(is_ordered).map(place).collect()
-        })
-        .collect();
-    schedule_checker::check_turns(&placed, turns).map_err(|why| match why {
-        Disorder::Nowhere { .. } | Disorder::Alone { .. } | Disorder::Twice { .. } => Error::UnusableMoves {
-            run: loaded.run.name(),
-            why: why.to_string(),
-        },
-        _ => Error::UnusableOrder {
-            run: loaded.run.name(),
-            why: why.to_string(),
-        },
-    })
+/// Puts the inputs that have a place where the checker looks for them.
+pub fn place(logs: &mut Logs, inputs: &[Vec<Input>]) {
+    let children = children_of(logs);
+    for (thread, (log, inputs)) in (0..).zip(logs.threads.iter_mut().zip(inputs)) {
+        let place = |input: &Input| Placed {
+            time: input.time,
+            created: created_by(&children, thread, input),
+        };
+        log.inputs = inputs.iter().filter(is_ordered).map(place).collect();
+    }
 }
 
 /// Which thread was created in which event.
-pub fn children_of(loaded: &LoadedRun) -> HashMap<(u32, u64), ThreadIndex> {
+pub fn children_of(logs: &Logs) -> HashMap<(u32, u64), ThreadIndex> {
     let mut children = HashMap::new();
-    for (thread, log) in (0..).zip(&loaded.logs.threads) {
+    for (thread, log) in (0..).zip(&logs.threads) {
         for record in log.records.iter().filter(|record| record.kind == Kind::Spawn) {
             children.insert((thread, record.event), ThreadIndex(record.value as u32));
         }
@@ -147,32 +123,23 @@ pub fn created_by(children: &HashMap<(u32, u64), ThreadIndex>, thread: u32, inpu
     children.get(&(thread, input.event)).copied().filter(|_| is_spawn)
 }
 
-/// The moves that a search has found; nothing if there was none, or it was not over.
-pub fn moves_of(run: &RunDirectory) -> Result<Option<Vec<Move>>> {
-    let path = run.file(log_format::moves::FILE_NAME);
+/// The edits that a search has found; nothing if there was none, or it was not over.
+pub fn edits_of(run: &RunDirectory) -> Result<Option<Vec<ScheduleEdit>>> {
+    let path = run.file(log_format::edits::FILE_NAME);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(run_store::Error::io("read", &path, error).into()),
     };
-    let damaged = |log_format::moves::NoMove(line): log_format::moves::NoMove| {
+    let damaged = |log_format::edits::NoEdit(line): log_format::edits::NoEdit| {
         run_store::Error::corrupt(
             &path,
             "moves",
-            "a move in each line".to_owned(),
+            "an edit in each line".to_owned(),
             format!("something else in line {line}"),
         )
     };
-    Ok(Some(log_format::moves::decode(&bytes).map_err(damaged)?))
-}
-
-/// The inputs of each thread that have a place in the order.
-pub fn ordered_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
-    let mut all = placed_inputs(loaded)?;
-    for inputs in &mut all {
-        inputs.retain(|input| is_ordered(&input));
-    }
-    Ok(all)
+    Ok(Some(log_format::edits::decode(&bytes).map_err(damaged)?))
 }
 
 /// Is it more than that a thread came to a stop?
@@ -180,21 +147,21 @@ pub fn is_ordered(input: &&Input) -> bool {
     input.what != What::Rest
 }
 
-/// The same, and where threads came to a stop.
-pub fn placed_inputs(loaded: &LoadedRun) -> Result<Vec<Vec<Input>>> {
+/// The inputs of each thread that have a place in the order, and where threads came to a stop.
+pub fn placed_inputs(run: &RunDirectory, logs: &Logs, ended_in: Option<(u32, u32)>) -> Result<Vec<Vec<Input>>> {
     let mut all = Vec::new();
-    for (thread, log) in (0..).zip(&loaded.logs.threads) {
-        let (inputs, damage) = loaded::load_inputs(&loaded.run, thread);
+    for (thread, log) in (0..).zip(&logs.threads) {
+        let (mut inputs, damage) = load_inputs(run, thread);
         damage.map_or(Ok(()), Err)?;
         // The thread that ended the process has all it logged. Of another one, a call that was under way has no result.
-        let is_end = loaded.ended_in.is_some_and(|(end, _)| end == thread);
-        let happened = |input: &&loaded::Input| match input.what {
+        let is_end = ended_in.is_some_and(|(end, _)| end == thread);
+        let happened = |input: &Input| match input.what {
             What::Call(number) if number != libc::SYS_futex as u32 => is_end || input.event < log.events,
             // No events of their own.
             _ => input.event <= log.events,
         };
-        let has_place = |input: &&loaded::Input| input.time != 0;
-        all.push(inputs.iter().filter(happened).filter(has_place).cloned().collect());
+        inputs.retain(|input| input.time != 0 && happened(input));
+        all.push(inputs);
     }
     Ok(all)
 }
@@ -216,7 +183,7 @@ pub enum Came {
     ToADeadlock,
 }
 
-/// One replay with some moves.
+/// One replay with some edits.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     pub came: Came,
@@ -270,41 +237,46 @@ pub const ACCESSES_MAX: u64 = 1 << 18;
 pub const ACCESSES_OF_RUN_MAX: u64 = 1 << 22;
 
 /// A run that is replayed again and again.
-pub struct Attempts {
-    pub loaded: LoadedRun,
+pub struct Attempts<'a> {
+    pub loaded: &'a LoadedRun,
     pub plan: Plan,
-    stage: Option<Stage>,
+    stage: Option<&'a Stage>,
     watch: Watch,
-    run_name: String,
+    run_name: &'a str,
     /// Accesses that are written down, at most.
     pub accesses_max: u64,
 }
 
-impl Attempts {
-    /// Reads the run. Files of the replays are in directories of their own, which go away with it.
-    pub fn prepare(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Result<Attempts> {
-        let (mut loaded, stage) = replay::load_replayable(run, observer)?;
-        let plan = Plan::prepare(&loaded, observer)?.moved_to_temporary(&loaded)?;
-        replay::forget_lost_ends(&mut loaded, &plan);
+impl<'a> Attempts<'a> {
+    /// Files of the replays are in directories of their own, which go away with it.
+    pub fn prepare(
+        loaded: &'a LoadedRun,
+        stage: Option<&'a Stage>,
+        found: &[Found],
+        run_name: &'a str,
+    ) -> Result<Attempts<'a>> {
+        let schedules = found.iter().map(|found| found.schedule.clone()).collect();
+        let plan = Plan::in_temporary(loaded, schedules)?;
         let watch = Watch {
-            patience: replay::default_patience(&loaded),
+            patience: replay::default_patience(loaded),
             jitter_seed: 0,
             trace: false,
+            inputs: Inputs::Answered,
         };
         Ok(Attempts {
             loaded,
             plan,
             stage,
             watch,
-            run_name: run_name.to_owned(),
+            run_name,
             accesses_max: ACCESSES_MAX,
         })
     }
 
-    /// Replays the run with these moves of its first process's threads. The switch points after `window` are wanted, if there is one.
+    /// Replays the run with these edits of its first process's threads. The switch points after `window` are wanted, if there is one.
     /// And its accesses, if `with_accesses`.
-    pub fn attempt(&self, moves: &[Move], window: Option<&[u64]>, with_accesses: bool) -> Result<Attempt> {
-        self.attempt_from(moves, window, with_accesses, &Start::default())
+    pub fn attempt(&self, edits: &[ScheduleEdit], window: Option<&[u64]>, with_accesses: bool) -> Result<Attempt> {
+        self.attempt_from(edits, window, with_accesses, &Start::default())
     }
 
     /// Is it one process, in the world that we are in?
@@ -315,14 +287,14 @@ impl Attempts {
     /// The same from a checkpoint, or leaving some behind.
     pub fn attempt_from(
         &self,
-        moves: &[Move],
+        edits: &[ScheduleEdit],
         window: Option<&[u64]>,
         with_accesses: bool,
         start: &Start<'_>,
     ) -> Result<Attempt> {
-        if let Some(turns) = &self.plan.turns {
+        if let Some(turns) = self.plan.schedule.turns() {
             let turns = Turns {
-                moves: moves.to_vec(),
+                edits: edits.to_vec(),
                 ..turns.clone()
             };
             let wanted = Wanted {
@@ -333,7 +305,7 @@ impl Attempts {
             write(&self.plan.directory, &turns, &wanted)?;
             checkpoints::write_wishes(&self.plan.directory, start.wishes.filter(|_| start.from.is_none()))?;
         }
-        let mut attempt = attempt(&self.loaded, self.stage.as_ref(), &self.plan, &self.watch, start)?;
+        let mut attempt = attempt(self.loaded, self.stage, &self.plan, &self.watch, start)?;
         if window.is_some() {
             let written = attempt
                 .turns
@@ -360,18 +332,12 @@ impl Attempts {
                 write(&plan.directory, order, &Wanted::default())?;
             }
         }
-        attempt(
-            &self.loaded,
-            self.stage.as_ref(),
-            &self.plan,
-            &self.watch,
-            &Start::default(),
-        )
+        attempt(self.loaded, self.stage, &self.plan, &self.watch, &Start::default())
     }
 
     /// Where an attempt went wrong.
     pub fn explain(&self, attempt: &Attempt) -> Option<Divergence> {
-        replay::judge(&self.loaded, &self.plan, &attempt.observed, &self.run_name).divergence
+        replay::judge(self.loaded, &self.plan, &attempt.observed, self.run_name).divergence
     }
 }
 
@@ -404,7 +370,7 @@ fn attempt(
     Ok(Attempt {
         came,
         reached: observed.turns.reached,
-        events: plan.turns.as_ref().map_or(0, Turns::events),
+        events: plan.schedule.turns().map_or(0, Turns::events),
         turns: observed.turns,
         points: Vec::new(),
         accesses: Vec::new(),

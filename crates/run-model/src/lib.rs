@@ -13,14 +13,20 @@
 extern crate alloc;
 
 mod logs;
+mod method;
 mod points;
 mod record;
 mod schedule;
 mod turns;
 
 pub use logs::Logs;
-pub use logs::Method;
+pub use logs::Placed;
 pub use logs::ThreadLog;
+pub use method::Evidence;
+pub use method::Method;
+pub use method::PLANNED;
+pub use method::Scope;
+pub use method::Users;
 pub use points::Points;
 pub use record::Access;
 pub use record::Extent;
@@ -31,11 +37,12 @@ pub use record::Op;
 pub use record::Record;
 pub use schedule::Gate;
 pub use schedule::Schedule;
+pub use schedule::ScheduleKind;
 pub use schedule::ThreadSchedule;
 pub use turns::AccessId;
-pub use turns::Move;
-pub use turns::Pause;
+pub use turns::LateResume;
 pub use turns::RunKind;
+pub use turns::ScheduleEdit;
 pub use turns::Spot;
 pub use turns::Stamp;
 pub use turns::TurnRun;

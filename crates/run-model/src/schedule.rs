@@ -1,12 +1,33 @@
 //! What a replay enforces.
 use crate::Points;
 use crate::Record;
+use crate::Turns;
 use alloc::vec::Vec;
 
-/// For each thread, by index, what it has to wait for and when it ends.
+/// For each thread, by index, what it has to wait for and when it ends; and who goes on where that leaves it open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
     pub threads: Vec<ThreadSchedule>,
+    pub kind: ScheduleKind,
+}
+
+/// Kinds of schedules. Another one is a variant here, a judge in `schedule-checker`, and what a replay does with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ScheduleKind {
+    /// Any thread goes on whose next gate is open: the gates say it all.
+    #[default]
+    Gates,
+    /// One thread at a time, in the order of their inputs: what threads did to each other in between is not recorded.
+    Turns(Turns),
+}
+
+impl Schedule {
+    pub fn turns(&self) -> Option<&Turns> {
+        match &self.kind {
+            ScheduleKind::Gates => None,
+            ScheduleKind::Turns(turns) => Some(turns),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -35,7 +35,7 @@ pub struct Stamp {
 
 /// Where a thread goes on as late as it can: when what it does next is due, not at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause {
+pub struct LateResume {
     pub thread: ThreadIndex,
     /// How many inputs of the order the thread has had.
     pub inputs: u64,
@@ -79,9 +79,9 @@ impl AccessId {
 
 /// One deviation from what a replay does with the order alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Move {
+pub enum ScheduleEdit {
     /// At this switch point, `to` goes on; and at its own next one as well, unless it has synchronised in between: a preemption
-    /// is good for one synchronised block. If it cannot go on, the move has no effect.
+    /// is good for one synchronised block. If it cannot go on, the edit has no effect.
     Preempt { at: Spot, to: ThreadIndex },
     /// At this switch point, `to` goes on, and as far as it can: to its next input, or until it has to wait.
     Advance { at: Spot, to: ThreadIndex },
@@ -98,7 +98,7 @@ pub struct Turns {
     pub threads: u32,
     /// Neighbours are of different threads, unless a count would be too large.
     pub runs: Vec<TurnRun>,
-    pub moves: Vec<Move>,
+    pub edits: Vec<ScheduleEdit>,
 }
 
 impl Turns {

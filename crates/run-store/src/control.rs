@@ -4,9 +4,7 @@
 //! onto the `repr(C)` types: numbers are read little-endian at the offsets those types have, and each is checked.
 use crate::Error;
 use crate::Result;
-use crate::Scope;
 use crate::Truncated;
-use run_model::Method;
 use runtime_abi::ABI_VERSION;
 use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_BYTES;
@@ -15,6 +13,8 @@ use runtime_abi::CONTROL_STRIDE;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
 use runtime_abi::QUESTION_PATH_BYTES_MAX;
+use runtime_abi::RUN_DIRECTORY_BYTES_MAX;
+use runtime_abi::RunSettings;
 use runtime_abi::SHOWN_MAX;
 use runtime_abi::THREADS_MAX;
 use runtime_abi::ThreadSlot;
@@ -27,11 +27,13 @@ use runtime_abi::call_sites::Table;
 use runtime_abi::call_sites::state;
 use runtime_abi::divergence;
 use runtime_abi::ended;
-use runtime_abi::mode;
 use runtime_abi::origin;
+use runtime_abi::settings;
+use runtime_abi::settings::NoSuchValue;
 use runtime_abi::thread_state;
 use serde::Deserialize;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::mem::offset_of;
@@ -42,40 +44,18 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::path::PathBuf;
 
-/// Longest path of a run directory that the control header has room for.
-const RUN_DIRECTORY_BYTES_MAX: usize = 4096;
-/// The numbers of the header; the path of the run directory comes after them and is only written.
-const NUMBERS_BYTES: usize = offset_of!(ControlHeader, run_directory);
+/// What is read of the header; the question and the path of the run directory come after it.
+const NUMBERS_BYTES: usize = offset_of!(ControlHeader, question);
+/// What is written of it, before the path.
+const BEFORE_DIRECTORY: usize = offset_of!(ControlHeader, run_directory);
 
 /// Room for the header and the slots of the first 1024 threads is on the disk before the program starts.
 const PREALLOCATED_BYTES: usize = HEADER_BYTES + 1024 * size_of::<ThreadSlot>();
 
-const _: () = assert!(NUMBERS_BYTES + RUN_DIRECTORY_BYTES_MAX <= HEADER_BYTES);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Record,
-    Replay,
-}
-
 /// What the tool tells the runtime.
 #[derive(Clone, Debug)]
 pub struct ControlSetup<'a> {
-    pub mode: Mode,
-    pub scope: Scope,
-    pub method: Method,
-    /// Some of `runtime_abi::without`.
-    pub without: u32,
-    /// 0: no chaos.
-    pub chaos_seed: u64,
-    /// The chaos seed of the recording, in recording and replay.
-    pub late_seed: u64,
-    /// Scope inputs: synchronisations have their places among the inputs.
-    pub sync_order: bool,
-    /// 0: no limit.
-    pub log_bytes_max: u64,
-    /// Replay: every thread writes down what it does, beside the schedule.
-    pub trace: bool,
+    pub settings: RunSettings,
     /// Absolute. Where logs are created (record), or the schedule and the inputs are (replay).
     pub run_directory: &'a Path,
     /// Where the program's libc enters the kernel: a `runtime_abi::call_sites::Table`, or as much of it as is used; empty
@@ -83,10 +63,10 @@ pub struct ControlSetup<'a> {
     pub call_sites: &'a [u8],
     /// Replay: the recorded process's id.
     pub pid: u32,
-    /// Processes that the program starts are recorded, or replayed, too.
-    pub follow: bool,
     /// Replay: which of the run's processes it is.
     pub beginning: Beginning,
+    /// Recording: what the program's stack is limited to, if it is executed with another limit.
+    pub stack_limit: Option<u64>,
 }
 
 /// Replay: what a process has from its recording before it does anything.
@@ -150,6 +130,7 @@ pub struct CallObject {
 /// What the runtime tells the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderSnapshot {
+    pub settings: RunSettings,
     pub attached: bool,
     pub threads: u32,
     pub truncated: Option<Truncated>,
@@ -190,7 +171,7 @@ pub struct TurnsSnapshot {
     pub reached: u64,
     /// Places at which another thread could have gone on.
     pub points: u64,
-    /// Moves that could not be made where they were due.
+    /// Edits that could not be made where they were due.
     pub missed: u64,
     /// Switch points that were written down.
     pub points_written: u64,
@@ -359,14 +340,14 @@ impl ControlFile {
 
     /// The object that a process of the run asks about; valid while `question` says so.
     pub fn question(&self) -> Result<Question> {
-        let mut bytes = vec![0; offset_of!(ControlHeader, question_path) + QUESTION_PATH_BYTES_MAX];
+        let mut bytes = vec![0; offset_of!(ControlHeader, question.path) + QUESTION_PATH_BYTES_MAX];
         self.read(&mut bytes, 0)?;
-        let length = u32_at(&bytes, offset_of!(ControlHeader, question_path_bytes)) as usize;
-        let path = &bytes[offset_of!(ControlHeader, question_path)..][..length.min(QUESTION_PATH_BYTES_MAX)];
+        let length = u32_at(&bytes, offset_of!(ControlHeader, question.path_bytes)) as usize;
+        let path = &bytes[offset_of!(ControlHeader, question.path)..][..length.min(QUESTION_PATH_BYTES_MAX)];
         Ok(Question {
-            process: u32_at(&bytes, offset_of!(ControlHeader, question_process)),
-            pid: u32_at(&bytes, offset_of!(ControlHeader, question_pid)),
-            is_of_guest: u32_at(&bytes, offset_of!(ControlHeader, question_of_guest)) != 0,
+            process: u32_at(&bytes, offset_of!(ControlHeader, question.process)),
+            pid: u32_at(&bytes, offset_of!(ControlHeader, question.pid)),
+            is_of_guest: u32_at(&bytes, offset_of!(ControlHeader, question.is_of_guest)) != 0,
             path: PathBuf::from(OsStr::from_bytes(path)),
         })
     }
@@ -429,18 +410,40 @@ impl ControlFile {
     pub fn expect_debugger(&self, failure: Option<FailurePoint>) -> Result<()> {
         let (thread, event) = failure.map_or((0, u64::MAX), |failure| (failure.thread, failure.event));
         let numbers: [(usize, &[u8]); 3] = [
-            (offset_of!(ControlHeader, debugged), &1u32.to_le_bytes()),
-            (offset_of!(ControlHeader, failure_thread), &thread.to_le_bytes()),
-            (offset_of!(ControlHeader, failure_event), &event.to_le_bytes()),
+            (offset_of!(ControlHeader, debugger.debugged), &1u32.to_le_bytes()),
+            (
+                offset_of!(ControlHeader, debugger.failure_thread),
+                &thread.to_le_bytes(),
+            ),
+            (offset_of!(ControlHeader, debugger.failure_event), &event.to_le_bytes()),
         ];
         numbers
             .into_iter()
             .try_for_each(|(offset, bytes)| self.write(bytes, offset))
     }
 
+    /// Replay: if the next turn to write to standard output, or to standard error, is one of those that nobody will use, the one behind it is next.
+    pub fn pass_turns(&self, unused: &[BTreeSet<u32>; 2]) -> Result<()> {
+        for (stream, unused) in unused.iter().enumerate().filter(|(_, unused)| !unused.is_empty()) {
+            let offset = offset_of!(ControlHeader, shared.stream_turns) + stream * size_of::<u32>();
+            let mut bytes = [0; size_of::<u32>()];
+            self.read(&mut bytes, offset)?;
+            let next = u32::from_le_bytes(bytes);
+            let used = (next..).find(|turn| !unused.contains(turn)).unwrap_or(next);
+            // Nobody else writes it meanwhile: all wait for a later turn.
+            if used != next {
+                self.write(&used.to_le_bytes(), offset)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Lowers the limit of a recording under way; the runtime looks at it whenever a log grows.
     pub fn set_log_bytes_max(&self, bytes_max: u64) -> Result<()> {
-        self.write(&bytes_max.to_le_bytes(), offset_of!(ControlHeader, log_bytes_max))
+        self.write(
+            &bytes_max.to_le_bytes(),
+            offset_of!(ControlHeader, settings.log_bytes_max),
+        )
     }
 }
 
@@ -492,49 +495,36 @@ fn encode_header(setup: &ControlSetup<'_>) -> Result<Vec<u8>> {
         "the program may change its directory: {:?}",
         setup.run_directory
     );
-    let mode = match setup.mode {
-        Mode::Record => mode::RECORD,
-        Mode::Replay => mode::REPLAY,
-    };
-    let mut bytes = vec![0; NUMBERS_BYTES + directory.len() + 1];
+    let mut bytes = vec![0; BEFORE_DIRECTORY + directory.len() + 1];
     let mut put = |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
     put(offset_of!(ControlHeader, magic), &CONTROL_MAGIC.to_le_bytes());
     put(offset_of!(ControlHeader, abi_version), &ABI_VERSION.to_le_bytes());
-    put(offset_of!(ControlHeader, mode), &mode.to_le_bytes());
-    put(offset_of!(ControlHeader, scope), &setup.scope.to_abi().to_le_bytes());
-    put(
-        offset_of!(ControlHeader, run_directory_bytes),
-        &(directory.len() as u32).to_le_bytes(),
-    );
-    put(offset_of!(ControlHeader, method), &(setup.method as u32).to_le_bytes());
-    put(offset_of!(ControlHeader, without), &setup.without.to_le_bytes());
-    put(offset_of!(ControlHeader, chaos_seed), &setup.chaos_seed.to_le_bytes());
-    put(offset_of!(ControlHeader, late_seed), &setup.late_seed.to_le_bytes());
-    put(
-        offset_of!(ControlHeader, sync_order),
-        &u32::from(setup.sync_order).to_le_bytes(),
-    );
-    put(
-        offset_of!(ControlHeader, log_bytes_max),
-        &setup.log_bytes_max.to_le_bytes(),
-    );
-    put(offset_of!(ControlHeader, pid), &setup.pid.to_le_bytes());
-    put(offset_of!(ControlHeader, trace), &u32::from(setup.trace).to_le_bytes());
-    put(
-        offset_of!(ControlHeader, follow),
-        &u32::from(setup.follow).to_le_bytes(),
-    );
-    put(offset_of!(ControlHeader, tool), &std::process::id().to_le_bytes());
+    for (at, word) in word_offsets().zip(setup.settings.to_words()) {
+        put(at, &word.to_le_bytes());
+    }
+    let length = (directory.len() as u32).to_le_bytes();
+    put(offset_of!(ControlHeader, identity.run_directory_bytes), &length);
+    put(offset_of!(ControlHeader, identity.pid), &setup.pid.to_le_bytes());
+    let tool = std::process::id().to_le_bytes();
+    put(offset_of!(ControlHeader, identity.tool), &tool);
+    if let Some(limit) = setup.stack_limit {
+        put(offset_of!(ControlHeader, shared.stack_limit), &limit.to_le_bytes());
+    }
     let beginning = &setup.beginning;
-    put(offset_of!(ControlHeader, process), &beginning.process.to_le_bytes());
-    put(
-        offset_of!(ControlHeader, threads),
-        &(beginning.left_behind.len() as u32).to_le_bytes(),
-    );
+    let process = beginning.process.to_le_bytes();
+    put(offset_of!(ControlHeader, identity.process), &process);
+    let threads = (beginning.left_behind.len() as u32).to_le_bytes();
+    put(offset_of!(ControlHeader, progress.threads), &threads);
     let shown = &beginning.shown[..beginning.shown.len().min(SHOWN_MAX)];
-    put(offset_of!(ControlHeader, shown), shown);
-    put(offset_of!(ControlHeader, run_directory), directory);
+    put(offset_of!(ControlHeader, identity.shown), shown);
+    put(BEFORE_DIRECTORY, directory);
     Ok(bytes)
+}
+
+/// Where the words of the settings are.
+fn word_offsets() -> impl Iterator<Item = usize> {
+    let start = offset_of!(ControlHeader, settings);
+    (0..settings::COUNT).map(move |index| start + index * size_of::<u64>())
 }
 
 fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnapshot> {
@@ -560,7 +550,7 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
     if abi < ABI_VERSION {
         return Err(wrong("ABI version", ABI_VERSION.to_string(), abi.to_string()));
     }
-    let threads = u32_at(bytes, offset_of!(ControlHeader, threads));
+    let threads = u32_at(bytes, offset_of!(ControlHeader, progress.threads));
     if threads as usize > THREADS_MAX {
         return Err(wrong(
             "number of threads",
@@ -568,31 +558,35 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
             threads.to_string(),
         ));
     }
+    let mut offsets = word_offsets();
+    let words = core::array::from_fn(|_| u64_at(bytes, offsets.next().expect("as many")));
+    let no_such = |refusal: NoSuchValue| wrong(refusal.setting, "a known value".to_owned(), "another".to_owned());
     Ok(HeaderSnapshot {
-        attached: u32_at(bytes, offset_of!(ControlHeader, attached)) != 0,
+        settings: RunSettings::from_words(words).map_err(no_such)?,
+        attached: u32_at(bytes, offset_of!(ControlHeader, progress.attached)) != 0,
         threads,
         truncated: Truncated::from_abi(
-            u32_at(bytes, offset_of!(ControlHeader, truncated)),
-            u32_at(bytes, offset_of!(ControlHeader, truncated_errno)),
+            u32_at(bytes, offset_of!(ControlHeader, progress.truncated)),
+            u32_at(bytes, offset_of!(ControlHeader, progress.truncated_errno)),
         ),
-        log_bytes: u64_at(bytes, offset_of!(ControlHeader, log_bytes)),
-        epoch: u64_at(bytes, offset_of!(ControlHeader, epoch)),
-        forked: u32_at(bytes, offset_of!(ControlHeader, forked)) != 0,
-        pid: u32_at(bytes, offset_of!(ControlHeader, pid)),
-        unknown_call: u32_at(bytes, offset_of!(ControlHeader, unknown_call)).checked_sub(1),
-        refused_call: u32_at(bytes, offset_of!(ControlHeader, refused_call)).checked_sub(1),
-        shares_memory: u32_at(bytes, offset_of!(ControlHeader, shares_memory)) != 0,
-        shown_bytes: [0, 8].map(|stream| u64_at(bytes, offset_of!(ControlHeader, shown_bytes) + stream)),
+        log_bytes: u64_at(bytes, offset_of!(ControlHeader, progress.log_bytes)),
+        epoch: u64_at(bytes, offset_of!(ControlHeader, progress.epoch)),
+        forked: u32_at(bytes, offset_of!(ControlHeader, progress.forked)) != 0,
+        pid: u32_at(bytes, offset_of!(ControlHeader, identity.pid)),
+        unknown_call: u32_at(bytes, offset_of!(ControlHeader, progress.unknown_call)).checked_sub(1),
+        refused_call: u32_at(bytes, offset_of!(ControlHeader, progress.refused_call)).checked_sub(1),
+        shares_memory: u32_at(bytes, offset_of!(ControlHeader, progress.shares_memory)) != 0,
+        shown_bytes: [0, 8].map(|stream| u64_at(bytes, offset_of!(ControlHeader, progress.shown_bytes) + stream)),
         divergence: decode_divergence(bytes),
-        origin: match u32_at(bytes, offset_of!(ControlHeader, origin)) {
+        origin: match u32_at(bytes, offset_of!(ControlHeader, identity.origin)) {
             origin::FIRST => Origin::First,
             origin::FORKED => Origin::Forked {
-                parent: u32_at(bytes, offset_of!(ControlHeader, parent)),
+                parent: u32_at(bytes, offset_of!(ControlHeader, identity.parent)),
             },
             origin::EXECUTED => Origin::Executed,
             other => return Err(wrong("origin of the process", "0 to 2".to_owned(), other.to_string())),
         },
-        ended: match u32_at(bytes, offset_of!(ControlHeader, ended)) {
+        ended: match u32_at(bytes, offset_of!(ControlHeader, progress.ended)) {
             ended::NOT_SAID => Ended::Unknown,
             ended::REPLACED => Ended::Replaced,
             status @ 1..=256 => Ended::Exited(status as i32 - 1),
@@ -607,36 +601,36 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
                 }
             },
         },
-        first_threads: u32_at(bytes, offset_of!(ControlHeader, first_threads)).clamp(1, THREADS_MAX as u32),
-        main_thread: u32_at(bytes, offset_of!(ControlHeader, main_thread)),
-        main_count: u64_at(bytes, offset_of!(ControlHeader, main_count)),
-        calls: u32_at(bytes, offset_of!(ControlHeader, calls)) != 0,
-        shown: bytes[offset_of!(ControlHeader, shown)..][..SHOWN_MAX].to_vec(),
-        processes: u32_at(bytes, offset_of!(ControlHeader, processes)),
-        spawned: u32_at(bytes, offset_of!(ControlHeader, spawned)),
+        first_threads: u32_at(bytes, offset_of!(ControlHeader, identity.first_threads)).clamp(1, THREADS_MAX as u32),
+        main_thread: u32_at(bytes, offset_of!(ControlHeader, identity.main_thread)),
+        main_count: u64_at(bytes, offset_of!(ControlHeader, identity.main_count)),
+        calls: u32_at(bytes, offset_of!(ControlHeader, progress.calls)) != 0,
+        shown: bytes[offset_of!(ControlHeader, identity.shown)..][..SHOWN_MAX].to_vec(),
+        processes: u32_at(bytes, offset_of!(ControlHeader, shared.processes)),
+        spawned: u32_at(bytes, offset_of!(ControlHeader, shared.spawned)),
         turns: TurnsSnapshot {
-            reached: u64_at(bytes, offset_of!(ControlHeader, order_reached)),
-            points: u64_at(bytes, offset_of!(ControlHeader, switch_points)),
-            missed: u64_at(bytes, offset_of!(ControlHeader, moves_missed)),
-            points_written: u64_at(bytes, offset_of!(ControlHeader, points_written)),
-            accesses_written: u64_at(bytes, offset_of!(ControlHeader, accesses_written)),
-            budgets_spent: u64_at(bytes, offset_of!(ControlHeader, budgets_spent)),
+            reached: u64_at(bytes, offset_of!(ControlHeader, turns.order_reached)),
+            points: u64_at(bytes, offset_of!(ControlHeader, turns.switch_points)),
+            missed: u64_at(bytes, offset_of!(ControlHeader, turns.edits_missed)),
+            points_written: u64_at(bytes, offset_of!(ControlHeader, turns.points_written)),
+            accesses_written: u64_at(bytes, offset_of!(ControlHeader, turns.accesses_written)),
+            budgets_spent: u64_at(bytes, offset_of!(ControlHeader, turns.budgets_spent)),
         },
     })
 }
 
 fn decode_divergence(bytes: &[u8]) -> Option<DivergenceReport> {
-    let kind = u32_at(bytes, offset_of!(ControlHeader, divergence_kind));
+    let kind = u32_at(bytes, offset_of!(ControlHeader, divergence.kind));
     (kind != divergence::NONE).then(|| DivergenceReport {
         kind,
-        thread: u32_at(bytes, offset_of!(ControlHeader, divergence_thread)),
-        event: u64_at(bytes, offset_of!(ControlHeader, divergence_event)),
-        actual: u32_at(bytes, offset_of!(ControlHeader, divergence_actual)),
-        site: u32_at(bytes, offset_of!(ControlHeader, divergence_site)),
-        object: u64_at(bytes, offset_of!(ControlHeader, divergence_object)),
-        value: u64_at(bytes, offset_of!(ControlHeader, divergence_value)),
-        other_thread: u32_at(bytes, offset_of!(ControlHeader, divergence_other_thread)),
-        other_count: u64_at(bytes, offset_of!(ControlHeader, divergence_other_count)),
+        thread: u32_at(bytes, offset_of!(ControlHeader, divergence.thread)),
+        event: u64_at(bytes, offset_of!(ControlHeader, divergence.event)),
+        actual: u32_at(bytes, offset_of!(ControlHeader, divergence.actual)),
+        site: u32_at(bytes, offset_of!(ControlHeader, divergence.site)),
+        object: u64_at(bytes, offset_of!(ControlHeader, divergence.object)),
+        value: u64_at(bytes, offset_of!(ControlHeader, divergence.value)),
+        other_thread: u32_at(bytes, offset_of!(ControlHeader, divergence.other_thread)),
+        other_count: u64_at(bytes, offset_of!(ControlHeader, divergence.other_count)),
     })
 }
 

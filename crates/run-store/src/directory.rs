@@ -19,6 +19,8 @@ use std::path::PathBuf;
 
 const SEALED: &str = "run.json";
 const RECORDING: &str = "recording.json";
+/// The executable of a process that was executed, if that may be gone.
+pub const PROGRAM: &str = "program";
 const CONTROL: &str = "control";
 /// `process-N`: the part of a process other than the first.
 const PROCESS: &str = "process-";
@@ -130,13 +132,23 @@ impl RunDirectory {
 
     /// Makes the run complete. After this returns it stays so, whatever happens to the machine.
     pub fn seal(&self, meta: &RunMeta) -> Result<()> {
+        self.seal_after(meta, sync)?;
+        sync(&self.path)
+    }
+
+    /// The same for a part of a run, of which there may be thousands. It need not be on the disk before the run is: like the logs, which are all
+    /// that could not be found out again, it gets there in time, or is lost with them.
+    pub fn seal_part(&self, meta: &RunMeta) -> Result<()> {
+        self.seal_after(meta, |_| Ok(()))
+    }
+
+    fn seal_after(&self, meta: &RunMeta, settle: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let ending = meta.ending.as_ref().expect("a run is sealed with its ending");
         (0..ending.threads).for_each(|thread| give_back_room(&self.thread_inputs(thread)));
         let (from, to) = (self.file(RECORDING), self.file(SEALED));
         write_whole(&from, &encode(meta))?;
-        sync(&from)?;
-        fs::rename(&from, &to).map_err(|e| Error::io("rename to run.json", &from, e))?;
-        sync(&self.path)
+        settle(&from)?;
+        fs::rename(&from, &to).map_err(|e| Error::io("rename to run.json", &from, e))
     }
 
     /// The metadata and whether it is final.
@@ -291,7 +303,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 17] = [
+    const NAMES: [&str; 18] = [
         SEALED,
         RECORDING,
         CONTROL,
@@ -302,6 +314,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         "start",
         "arguments",
         "environment",
+        PROGRAM,
         "schedule",
         "schedule.json",
         "turns",

@@ -1,11 +1,16 @@
 //! Content hashes: they tell whether a binary or a log is still the one a run was made with.
 use crate::Error;
 use crate::Result;
+use std::collections::BTreeMap;
+use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Read;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 /// BLAKE3 of the file's bytes, in hexadecimal, and their number.
 pub fn hash_file(path: &Path) -> Result<(String, u64)> {
@@ -13,6 +18,24 @@ pub fn hash_file(path: &Path) -> Result<(String, u64)> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(file).map_err(|e| Error::io("read", path, e))?;
     Ok((hasher.finalize().to_hex().to_string(), hasher.count()))
+}
+
+/// What tells that a file is as it was when we looked: device, inode, length, and the times of its last changes.
+type State = (u64, u64, u64, [i64; 4]);
+
+/// The same, computed once for each file that stays as it is: processes of a run have most of their libraries in common.
+pub fn hash_file_once(path: &Path) -> Result<(String, u64)> {
+    static KNOWN: Mutex<BTreeMap<State, (String, u64)>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
+    let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+    let state = (file.dev(), file.ino(), file.len(), times);
+    if let Some(hash) = known().get(&state) {
+        return Ok(hash.clone());
+    }
+    let hash = hash_file(path)?;
+    known().insert(state, hash.clone());
+    Ok(hash)
 }
 
 /// BLAKE3 of several byte strings, each with its length, so that moving a byte from one to the next changes it.

@@ -1,14 +1,13 @@
 //! What `run.json` says: how the program was started, and how it ended.
 use crate::Text;
 use crate::error::plain;
-use runtime_abi::scope;
+use runtime_abi::RunSettings;
 use runtime_abi::truncated;
 use serde::Deserialize;
 use serde::Serialize;
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::str::FromStr;
 
 /// Version of the metadata this build writes; it reads all up to this one.
 pub const META_VERSION: u32 = 1;
@@ -28,29 +27,52 @@ pub struct RunMeta {
     /// Shared libraries the program had mapped; known once the run is sealed.
     #[serde(default)]
     pub libraries: Vec<FileIdentity>,
-    pub method: String,
-    /// Parts of the method that were left out, `o1` and `o2` of light.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub without: Vec<String>,
-    pub scope: Scope,
-    /// Scope inputs: the order of synchronisations was recorded as well.
-    #[serde(default)]
-    pub sync_order: bool,
-    #[serde(default)]
-    pub chaos_seed: Option<u64>,
-    #[serde(default)]
-    pub log_bytes_max: Option<u64>,
+    /// How it was recorded: a field for each setting, beside the others.
+    #[serde(flatten, with = "crate::settings_text")]
+    pub settings: RunSettings,
     /// Files with system calls that are not recorded. Known once the run is sealed.
     #[serde(default)]
     pub unrecorded_calls: Vec<UnrecordedCalls>,
+    /// How much of the code is observed; absent where none has to be. Known once the run is sealed.
+    #[serde(default)]
+    pub instrumentation: Option<Instrumentation>,
     /// Absent for the first process of a run.
     #[serde(default)]
     pub process: Option<ProcessMeta>,
+    /// The limit of the stack with which it was executed, in bytes: where libraries are depends on it. Absent in runs of older versions.
+    #[serde(default)]
+    pub stack_limit: Option<u64>,
     /// Unix time in seconds.
     pub started: u64,
     /// Absent while recording, and for ever if the recorder was killed.
     #[serde(default)]
     pub ending: Option<Ending>,
+}
+
+/// How much of a program, and of the libraries that are its own, was compiled to be observed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instrumentation {
+    /// Of all their code.
+    pub code_bytes: u64,
+    /// Places in it that are observed.
+    pub sites: u64,
+    /// Plain accesses are none of these, in a part of it at least.
+    pub sync_only: bool,
+}
+
+impl Instrumentation {
+    /// Code that was compiled for the purpose has a site in every few hundred bytes, if not for synchronisation alone.
+    const SPARSE_BYTES: u64 = 2048;
+    /// In less code there may be nothing to observe.
+    const MUCH_BYTES: u64 = 16 << 10;
+
+    /// Was nearly none of it compiled to be observed?
+    pub fn is_slight(&self) -> bool {
+        self.sites == 0
+            || (!self.sync_only
+                && self.code_bytes >= Instrumentation::MUCH_BYTES
+                && self.sites.saturating_mul(Instrumentation::SPARSE_BYTES) < self.code_bytes)
+    }
 }
 
 /// Arguments in front of those of a program that the runtime loads.
@@ -94,6 +116,14 @@ pub struct ProcessMeta {
     /// The path it was executed by, which the kernel puts above its stack.
     #[serde(default)]
     pub executed_as: Text,
+    /// The signals that were blocked when it was executed, and those that were ignored: a bit for each, the first one's the lowest.
+    #[serde(default)]
+    pub blocked_signals: u64,
+    #[serde(default)]
+    pub ignored_signals: u64,
+    /// Its directory has the executable, which may not be where it was.
+    #[serde(default)]
+    pub has_program: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +156,12 @@ pub struct Ending {
     /// Number of the first system call that cannot be recorded: the program was told that there is none.
     #[serde(default)]
     pub refused_call: Option<u32>,
+    /// Processes that it started and that were still running when the recording ended.
+    #[serde(default)]
+    pub left_running: u32,
+    /// Threads that were seen in the system, and of which the recorder knows nothing.
+    #[serde(default)]
+    pub unknown_threads: u32,
     pub threads: u32,
     pub events: u64,
     pub records: u64,
@@ -141,8 +177,17 @@ pub struct Ending {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
     pub bytes: u64,
-    /// False when the copy in the run directory could not be written to its end.
+    /// False when the copy in the run directory does not have all of it.
     pub complete: bool,
+    /// Whoever read it went away before the program ended.
+    #[serde(default)]
+    pub reader_gone: bool,
+    /// Some of it could not be passed on to where it was to go, such as a full disk.
+    #[serde(default)]
+    pub refused: bool,
+    /// It came through a terminal, with what that adds: what was typed, and returns of the carriage.
+    #[serde(default)]
+    pub on_terminal: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,44 +260,6 @@ pub fn signal_name(signal: i32) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// What is observed; each scope includes the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    Inputs,
-    Sync,
-    Memory,
-}
-
-impl Scope {
-    pub fn to_abi(self) -> u32 {
-        match self {
-            Scope::Inputs => scope::INPUTS,
-            Scope::Sync => scope::SYNC,
-            Scope::Memory => scope::MEMORY,
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Scope::Inputs => "inputs",
-            Scope::Sync => "sync",
-            Scope::Memory => "memory",
-        }
-    }
-}
-
-impl FromStr for Scope {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Scope, String> {
-        [Scope::Inputs, Scope::Sync, Scope::Memory]
-            .into_iter()
-            .find(|scope| scope.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a scope; choose inputs, sync or memory"))
-    }
-}
-
 /// Why recording stopped before the program did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -286,10 +293,16 @@ impl Truncated {
     }
 }
 
+/// Linux's number for a file that would be too large.
+const EFBIG: i32 = 27;
+
 impl fmt::Display for Truncated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let system = |errno: i32| plain(&io::Error::from_raw_os_error(errno));
         match *self {
+            Truncated::NoSpace { errno: EFBIG } => {
+                write!(f, "a log reached the limit of the sizes of files (ulimit -f)")
+            }
             Truncated::NoSpace { errno } => write!(f, "the file system refused more space ({})", system(errno)),
             Truncated::SizeLimit => write!(f, "--max-size was reached"),
             Truncated::TimeLimit => write!(f, "--max-time was reached"),
@@ -297,5 +310,29 @@ impl fmt::Display for Truncated {
             Truncated::LogFile { errno } => write!(f, "a log could not be created or mapped ({})", system(errno)),
             Truncated::Other { code } => write!(f, "reason {code}, unknown to this build"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Instrumentation;
+
+    #[test]
+    fn programs_of_which_little_was_compiled_for_the_purpose_are_told() {
+        let slight = |sites, code_bytes, sync_only| {
+            let instrumentation = Instrumentation {
+                code_bytes,
+                sites,
+                sync_only,
+            };
+            instrumentation.is_slight()
+        };
+        // As `demo_heisenbug.c` has it, and ten times that.
+        assert!(!slight(20, 4760, false));
+        assert!(!slight(200, 47_600, false));
+        // Linked to a library that somebody else has compiled; and where nothing but synchronisation has sites.
+        assert!(slight(20, 1 << 20, false));
+        assert!(!slight(20, 1 << 20, true));
+        assert!(slight(0, 4760, false));
     }
 }

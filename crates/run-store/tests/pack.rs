@@ -10,13 +10,12 @@ use run_store::FileIdentity;
 use run_store::FileToPack;
 use run_store::META_VERSION;
 use run_store::Manifest;
-use run_store::Mode;
 use run_store::Outcome;
 use run_store::Reader;
 use run_store::Role;
 use run_store::RunDirectory;
 use run_store::RunMeta;
-use run_store::Scope;
+use run_store::RunSettings;
 use run_store::Store;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -57,19 +56,11 @@ impl Place {
         let (hash, bytes) = run_store::hash_file(&executable).expect("hashed");
         let run = self.store("runs").create(OsStr::new("prog")).expect("created");
         let setup = ControlSetup {
-            method: run_model::Method::Light,
-            without: 0,
-            mode: Mode::Record,
-            scope: Scope::Memory,
-            chaos_seed: 0,
-            late_seed: 0,
-            sync_order: false,
-            log_bytes_max: 0,
-            trace: false,
+            settings: RunSettings::default(),
             call_sites: &[],
             pid: 0,
-            follow: true,
             beginning: Beginning::default(),
+            stack_limit: None,
             run_directory: run.path(),
         };
         drop(run.create_control(&setup).expect("a control file"));
@@ -110,14 +101,11 @@ fn meta(executable: &Path, hash: String, bytes: u64) -> RunMeta {
             bytes,
         },
         libraries: Vec::new(),
-        method: "light".to_owned(),
-        without: Vec::new(),
-        scope: Scope::Memory,
-        sync_order: false,
-        chaos_seed: None,
-        log_bytes_max: None,
+        settings: RunSettings::default(),
         unrecorded_calls: Vec::new(),
+        instrumentation: None,
         process: None,
+        stack_limit: None,
         started: 1,
         ending: None,
     }
@@ -127,6 +115,7 @@ fn ending() -> Ending {
     let captured = Captured {
         bytes: 0,
         complete: true,
+        ..Captured::default()
     };
     Ending {
         duration_ms: 1,
@@ -137,6 +126,8 @@ fn ending() -> Ending {
         forked: false,
         unknown_call: None,
         refused_call: None,
+        left_running: 0,
+        unknown_threads: 0,
         threads: 1,
         events: 1,
         records: 1,

@@ -8,12 +8,11 @@ use run_store::Error;
 use run_store::FailurePoint;
 use run_store::FileIdentity;
 use run_store::META_VERSION;
-use run_store::Mode;
 use run_store::Outcome;
 use run_store::RunDirectory;
 use run_store::RunMeta;
+use run_store::RunSettings;
 use run_store::RunState;
-use run_store::Scope;
 use run_store::Store;
 use run_store::ThreadState;
 use run_store::Truncated;
@@ -25,6 +24,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::fs::OpenOptions;
 use std::mem::offset_of;
+use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -54,14 +54,14 @@ fn meta(started: u64) -> RunMeta {
             bytes: 1,
         },
         libraries: Vec::new(),
-        method: "light".to_owned(),
-        without: Vec::new(),
-        scope: Scope::Memory,
-        sync_order: false,
-        chaos_seed: Some(7),
-        log_bytes_max: None,
+        settings: RunSettings {
+            chaos_seed: NonZeroU64::new(7),
+            ..RunSettings::default()
+        },
         unrecorded_calls: Vec::new(),
+        instrumentation: None,
         process: None,
+        stack_limit: None,
         started,
         ending: None,
     }
@@ -77,6 +77,8 @@ fn ending(outcome: Outcome) -> Ending {
         forked: false,
         unknown_call: None,
         refused_call: None,
+        left_running: 0,
+        unknown_threads: 0,
         threads: 2,
         events: 100,
         records: 10,
@@ -85,10 +87,12 @@ fn ending(outcome: Outcome) -> Ending {
         stdout: Captured {
             bytes: 3,
             complete: true,
+            ..Captured::default()
         },
         stderr: Captured {
             bytes: 0,
             complete: true,
+            ..Captured::default()
         },
     }
 }
@@ -104,19 +108,15 @@ fn sealed(store: &Store, started: u64) -> RunDirectory {
 
 fn setup(run_directory: &Path) -> ControlSetup<'_> {
     ControlSetup {
-        method: run_model::Method::Light,
-        without: 0,
-        mode: Mode::Record,
-        scope: Scope::Memory,
-        chaos_seed: 5,
-        late_seed: 5,
-        sync_order: false,
-        log_bytes_max: 9,
+        settings: RunSettings {
+            chaos_seed: NonZeroU64::new(5),
+            log_bytes_max: NonZeroU64::new(9),
+            ..RunSettings::default()
+        },
         call_sites: &[],
         pid: 0,
-        follow: true,
         beginning: Beginning::default(),
-        trace: false,
+        stack_limit: None,
         run_directory,
     }
 }
@@ -265,11 +265,11 @@ fn the_control_file_is_read_where_the_runtime_writes() {
     assert_eq!(file.metadata().expect("stat").len(), CONTROL_BYTES as u64);
     let put32 = |offset: usize, value: u32| file.write_all_at(&value.to_le_bytes(), offset as u64).expect("written");
     let put64 = |offset: usize, value: u64| file.write_all_at(&value.to_le_bytes(), offset as u64).expect("written");
-    put32(offset_of!(ControlHeader, attached), 1);
-    put32(offset_of!(ControlHeader, threads), 2);
-    put32(offset_of!(ControlHeader, truncated), 1);
-    put32(offset_of!(ControlHeader, truncated_errno), 28);
-    put64(offset_of!(ControlHeader, epoch), 77);
+    put32(offset_of!(ControlHeader, progress.attached), 1);
+    put32(offset_of!(ControlHeader, progress.threads), 2);
+    put32(offset_of!(ControlHeader, progress.truncated), 1);
+    put32(offset_of!(ControlHeader, progress.truncated_errno), 28);
+    put64(offset_of!(ControlHeader, progress.epoch), 77);
     let slot = HEADER_BYTES + size_of::<ThreadSlot>();
     put64(slot + offset_of!(ThreadSlot, count), 123);
     put32(slot + offset_of!(ThreadSlot, state), 4);
@@ -290,9 +290,9 @@ fn the_control_file_is_read_where_the_runtime_writes() {
     assert_eq!(slots[1].state, ThreadState::Waiting);
     assert_eq!((slots[1].signal, slots[1].lost, slots[0].lost), (11, Some(41), None));
 
-    put32(offset_of!(ControlHeader, divergence_thread), 3);
-    put64(offset_of!(ControlHeader, divergence_event), 9);
-    put32(offset_of!(ControlHeader, divergence_kind), 2);
+    put32(offset_of!(ControlHeader, divergence.thread), 3);
+    put64(offset_of!(ControlHeader, divergence.event), 9);
+    put32(offset_of!(ControlHeader, divergence.kind), 2);
     let report = control.header().expect("read").divergence.expect("a divergence");
     assert_eq!((report.kind, report.thread, report.event), (2, 3, 9));
 }
@@ -314,17 +314,17 @@ fn control_memory_can_be_made_as_new() {
     let control = ControlFile::initialise(open(), &path, &setup(root.path())).expect("initialised");
     let failure = FailurePoint { thread: 3, event: 77 };
     control.expect_debugger(Some(failure)).expect("written");
-    assert_eq!(number(offset_of!(ControlHeader, failure_event)), 77);
-    assert_eq!(number(offset_of!(ControlHeader, debugged)), 1 | 3 << 32);
+    assert_eq!(number(offset_of!(ControlHeader, debugger.failure_event)), 77);
+    assert_eq!(number(offset_of!(ControlHeader, debugger.debugged)), 1 | 3 << 32);
     // The last slot is beyond what is written anew: it must not keep what it had.
     let last = CONTROL_BYTES - size_of::<ThreadSlot>();
     open().write_all_at(&[1; 8], last as u64).expect("written");
     assert_ne!(number(last), 0);
     let control = ControlFile::initialise(open(), &path, &setup(root.path())).expect("initialised again");
     assert_eq!(number(last), 0);
-    assert_eq!(number(offset_of!(ControlHeader, debugged)), 0);
+    assert_eq!(number(offset_of!(ControlHeader, debugger.debugged)), 0);
     control.expect_debugger(None).expect("written");
-    assert_eq!(number(offset_of!(ControlHeader, failure_event)), u64::MAX);
+    assert_eq!(number(offset_of!(ControlHeader, debugger.failure_event)), u64::MAX);
 }
 
 #[test]
@@ -337,9 +337,9 @@ fn foreign_control_files_are_refused() {
     let put = |offset: usize, value: u32| file.write_all_at(&value.to_le_bytes(), offset as u64).expect("written");
     let opened = || run.control().and_then(|c| c.slots());
 
-    put(offset_of!(ControlHeader, threads), u32::MAX);
+    put(offset_of!(ControlHeader, progress.threads), u32::MAX);
     assert!(matches!(opened(), Err(Error::Corrupt { .. })));
-    put(offset_of!(ControlHeader, threads), 1);
+    put(offset_of!(ControlHeader, progress.threads), 1);
     file.write_all_at(&[9], (HEADER_BYTES + offset_of!(ThreadSlot, state)) as u64)
         .expect("written");
     assert!(matches!(opened(), Err(Error::Corrupt { .. })));

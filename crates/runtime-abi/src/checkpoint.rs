@@ -31,7 +31,7 @@ pub struct Order {
     pub positions: [u64; AT_ONCE_MAX],
     pub directory_bytes: u32,
     pub reserved: u32,
-    /// Where it finds its moves, and leaves its files.
+    /// Where it finds its edits, and leaves its files.
     pub directory: [u8; DIRECTORY_BYTES_MAX],
 }
 

@@ -1,6 +1,6 @@
 //! The contract between instrumented code, the runtime inside the guest, and the tools outside it.
 //!
-//! Everything here is `repr(C)` or a constant; nothing is code. The instrumentor's C++ side repeats the offsets of
+//! Everything here is `repr(C)`, a constant, or says how a setting is written; nothing acts. Where to start: [`ControlHeader`], [`settings`], [`memory_map`]. The instrumentor's C++ side repeats the offsets of
 //! [`ThreadSlot`] that compiled programs use (`crates/instrumentor/pass/abi.h`); a unit test there keeps them equal.
 //! Any change of layout or meaning raises [`ABI_VERSION`], which instrumented objects, runtime and tools compare.
 //!
@@ -12,9 +12,16 @@
 
 pub mod call_sites;
 pub mod checkpoint;
+pub mod fast_path;
+pub mod memory_map;
+pub mod policy;
 pub mod schedule_file;
+pub mod settings;
 pub mod trace_file;
 pub mod turns_file;
+
+pub use settings::RunSettings;
+pub use settings::SettingsSection;
 
 use core::mem::offset_of;
 use core::mem::size_of;
@@ -22,13 +29,32 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 10;
+pub const ABI_VERSION: u32 = 12;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
 pub const CONTROL_FD: i32 = 239;
+
+/// Where it is instead if a process may not have so many descriptors: the last one that it may have. `most` is the hard limit of their number.
+pub const fn control_descriptor(most: u64) -> i32 {
+    if most > CONTROL_FD as u64 {
+        CONTROL_FD
+    } else {
+        most.saturating_sub(1) as i32
+    }
+}
+
+/// With a limit of the stack above this, the kernel may put libraries where we have no room for their shadows; with none, it does. A program that has more
+/// is executed with this one, and gets its own back when it begins ([`Shared::stack_limit`]).
+pub const STACK_LIMIT_MAX: u64 = 64 << 30;
+
 /// `REFRAIN=239` in the environment says that the descriptor is ours.
 pub const CONTROL_VARIABLE: &str = "REFRAIN";
+
+/// In replay, the position of a program's descriptor says which process of the run it is. With this bit, the program was started in another
+/// directory than its own, which is open as `DIRECTORY_FD`.
+pub const FROM_ELSEWHERE: u64 = 1 << 32;
+pub const DIRECTORY_FD: i32 = CONTROL_FD - 1;
 
 /// "RFRNCTL\x01", little-endian.
 pub const CONTROL_MAGIC: u64 = 0x014c_5443_4e52_4652;
@@ -47,46 +73,16 @@ pub const SITE_KIND_ALLOCATION: u8 = 7;
 /// File name of the runtime that instrumented programs link to.
 pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 
-// NOTE [Address space]
-//
-// Address-space randomisation is off in recorded and replayed programs, so a program's memory lies in four regions:
-//
-//   0x0000_0000_0000  8 GiB   executables linked at a fixed address, and their brk heap
-//   0x5500_0000_0000  2 TiB   position-independent executables, and their brk heap
-//   0x6000_0000_0000  4 TiB   our arena: heap, stacks of created threads, anonymous mappings
-//   0x7e00_0000_0000  2 TiB   shared libraries, the main stack, the kernel's choices
-//
-// Shadows are placed where none of these are (reserved without memory, touched pages only cost):
-//
-//   chunk word of p  = CHUNK_SHADOW + (p / 64) * 8            0x1000… to 0x2000…
-//   cell word of p   = (p & !7) ^ CELL_XOR                    0x2000…, 0x7500…, 0x4000…, 0x5e00…
-//   ghost word of p  = (p & !7) ^ GHOST_XOR                   0x3000…, 0x6500…, 0x5000…, 0x4e00…
-//   our own mappings   RUNTIME_REGION, HIDING_PAGES           0x6800…, 0x6c00…
-//
-// Jumps that replace system calls reach 2 GiB. For those of the executable there are some pages of ours below it.
-//
-// In a host (`runtime`, host/mod.rs) the runtime is the executable, at 0x5555…; its guest is at its fixed addresses or at 0x5600…, musl's loader at
-// 0x5680…, each with a heap behind it and pages of ours below, or above those that begin where memory does.
-//
-// The XOR constants differ from zero in their low bits so that data and shadow do not alias modulo 4096.
-pub const REGIONS: [(u64, u64); 4] = [
-    (0x0000_0000_0000, 0x0002_0000_0000),
-    (0x5500_0000_0000, 0x0200_0000_0000),
-    (ARENA, ARENA_BYTES),
-    (0x7e00_0000_0000, 0x0200_0000_0000),
-];
-pub const CHUNK_SHADOW: u64 = 0x1000_0000_0000;
-pub const CHUNK_BYTES: u64 = 64;
+pub use memory_map::CELL_XOR;
+pub use memory_map::CHUNK_BYTES;
+pub use memory_map::GHOST_XOR;
+pub const CHUNK_SHADOW: u64 = memory_map::CHUNK_WORDS.start;
 pub const CELL_BYTES: u64 = 8;
-pub const CELL_XOR: u64 = 0x2000_0000_0840;
-pub const GHOST_XOR: u64 = 0x3000_0000_0840;
-pub const ARENA: u64 = 0x6000_0000_0000;
-pub const ARENA_BYTES: u64 = 0x0400_0000_0000;
-pub const RUNTIME_REGION: u64 = 0x6800_0000_0000;
-pub const CONTROL_ADDRESS: u64 = RUNTIME_REGION;
-/// One byte per page of the whole address space.
-pub const HIDING_PAGES: u64 = 0x6c00_0000_0000;
-pub const HIDING_PAGES_BYTES: u64 = (1 << 47) / 4096;
+pub const ARENA: u64 = memory_map::ARENA.start;
+pub const ARENA_BYTES: u64 = memory_map::ARENA.bytes;
+pub const CONTROL_ADDRESS: u64 = memory_map::CONTROL.start;
+/// Where every process of a run has the file of all control memory, or, when recording, the control file of the first process.
+pub const ROOT_CONTROL_ADDRESS: u64 = memory_map::ROOT_CONTROL.start;
 
 /// Threads over one run; thread indices are 16 bits wide in shadow words.
 pub const THREADS_MAX: usize = 1 << 15;
@@ -96,33 +92,10 @@ pub const CALL_SITES_OFFSET: usize = HEADER_BYTES + THREADS_MAX * size_of::<Thre
 pub const CONTROL_BYTES: usize = CALL_SITES_OFFSET + size_of::<call_sites::Table>();
 /// In replay, the control memory of all processes of a run is one file, that of each this far behind the one before.
 pub const CONTROL_STRIDE: usize = CONTROL_BYTES.next_multiple_of(4096);
-/// Where every process of a run has that file, or, when recording, the control file of the first process.
-pub const ROOT_CONTROL_ADDRESS: u64 = RUNTIME_REGION + 0x0020_0000_0000;
 /// Processes of a run that are recorded, at most.
 pub const PROCESSES_MAX: u32 = 4096;
 
-/// Values of [`ControlHeader::mode`].
-pub mod mode {
-    pub const RECORD: u32 = 1;
-    pub const REPLAY: u32 = 2;
-}
-
-/// Values of [`ControlHeader::scope`]: what is observed. Each includes the one before.
-pub mod scope {
-    pub const INPUTS: u32 = 0;
-    pub const SYNC: u32 = 1;
-    pub const MEMORY: u32 = 2;
-}
-
-/// Parts of the method light that are left out, to see what they are good for: bits of [`ControlHeader::without`].
-pub mod without {
-    /// Sequences of one thread's accesses to a place are one run (lemma 4.3).
-    pub const O1: u32 = 1;
-    /// What recorded orders already say is not recorded again (lemma 4.2, while running).
-    pub const O2: u32 = 2;
-}
-
-/// How a process began; values of [`ControlHeader::origin`].
+/// How a process began; values of [`Identity::origin`].
 pub mod origin {
     /// The tool started it.
     pub const FIRST: u32 = 0;
@@ -132,7 +105,7 @@ pub mod origin {
     pub const EXECUTED: u32 = 2;
 }
 
-/// Values of [`ControlHeader::ended`] that are not one more than an exit status.
+/// Values of [`Progress::ended`] that are not one more than an exit status.
 pub mod ended {
     pub const NOT_SAID: u32 = 0;
     /// It became another program, by `exec`.
@@ -144,7 +117,7 @@ pub mod ended {
 /// Descriptors a process may begin with that are known to be the recorded standard output or error.
 pub const SHOWN_MAX: usize = 64;
 
-/// Why recording stopped before the program did; values of [`ControlHeader::truncated`].
+/// Why recording stopped before the program did; values of [`Progress::truncated`].
 pub mod truncated {
     pub const NO: u32 = 0;
     /// The file system refused more space; `truncated_errno` says how.
@@ -157,7 +130,7 @@ pub mod truncated {
     pub const LOG_FILE: u32 = 4;
 }
 
-/// Values of [`ControlHeader::divergence_kind`].
+/// Values of [`DivergenceSection::kind`].
 pub mod divergence {
     pub const NONE: u32 = 0;
     /// The program did another operation, or on another object, than the record at this event says.
@@ -178,90 +151,130 @@ pub mod divergence {
     pub const DEADLOCK: u32 = 8;
 }
 
+/// What program and tool tell each other about one process of a run, by who writes it and what it is about.
 #[repr(C)]
 pub struct ControlHeader {
     pub magic: u64,
     pub abi_version: u32,
-    pub mode: u32,
-    pub scope: u32,
+    pub reserved: u32,
+    /// Written by the tool.
+    pub settings: SettingsSection,
+    pub identity: Identity,
+    pub progress: Progress,
+    pub divergence: DivergenceSection,
+    pub turns: TurnsProgress,
+    pub debugger: DebuggerSection,
+    /// In the file of the first process only.
+    pub shared: Shared,
+    pub question: QuestionSection,
+    /// Absolute path of the run directory, where logs are created (record) or the schedule is (replay).
+    pub run_directory: [u8; RUN_DIRECTORY_BYTES_MAX],
+}
+
+/// Longest path of a run directory, with the NUL behind it.
+pub const RUN_DIRECTORY_BYTES_MAX: usize = 4096;
+
+/// Which process of which run it is. Written by the tool, or by the process that forks it.
+#[repr(C)]
+pub struct Identity {
     /// Length of `run_directory`.
     pub run_directory_bytes: u32,
-    /// One of `run_model::Method`.
-    pub method: u32,
-    /// Some of `without`.
-    pub without: u32,
-    /// 0: no chaos.
-    pub chaos_seed: u64,
-    /// The seed of the recording, in recording and replay: it decides which stores are late. 0: all that may be.
-    pub late_seed: u64,
-    /// Stop logging when all logs together have this many bytes; 0: no limit.
-    pub log_bytes_max: u64,
-
-    // Written by the runtime.
-    /// Set once the runtime has taken over; a program that never sets it was not instrumented.
-    pub attached: AtomicU32,
-    pub threads: AtomicU32,
-    pub truncated: AtomicU32,
-    pub truncated_errno: AtomicU32,
-    pub log_bytes: AtomicU64,
-    /// Newest epoch (see `run_model::Kind::Share`).
-    pub epoch: AtomicU64,
-    /// 1: a process was started that is not recorded.
-    pub forked: AtomicU32,
-    /// The recorded process's id: written when recording, read when replaying.
-    pub pid: AtomicU32,
-    /// One more than the number of the first system call nobody here knows; 0: none.
-    pub unknown_call: AtomicU32,
-    /// Replay, written by the tool: 1: every thread writes down what it does (`trace_file`).
-    pub trace: u32,
-    /// Recording: bytes logged so far as going to standard output and to standard error. The last of them, which a thread
-    /// was about to write when the process ended, may never have been written.
-    pub shown_bytes: [AtomicU64; 2],
-
-    // Replay: the first divergence. `divergence_kind` is written last.
-    pub divergence_kind: AtomicU32,
-    pub divergence_thread: AtomicU32,
-    pub divergence_event: AtomicU64,
-    /// What the program did: `run_model::Kind` and `Op`.
-    pub divergence_actual: AtomicU32,
-    pub divergence_site: AtomicU32,
-    pub divergence_object: AtomicU64,
-    pub divergence_value: AtomicU64,
-    /// Kind-specific: for STUCK the awaited thread and count, for VALUE the recorded value, for CALL the recorded number and event.
-    pub divergence_other_thread: AtomicU32,
-    /// Recording: one more than the number of the first system call that was refused; 0: none.
-    pub refused_call: AtomicU32,
-    pub divergence_other_count: AtomicU64,
-
-    // Processes: a run has one control file for each.
-    /// Written by the tool: 1: the processes that this one starts are recorded, too.
-    pub follow: u32,
     /// Replay: the process that watches. Those that only wait, wait for it.
     pub tool: u32,
-    /// Written by the tool: 1: at scope `inputs`, the order of synchronisations is recorded, too.
-    pub sync_order: u32,
-    /// Of a question: 1: the object is a program that we host, so all its calls are wanted.
-    pub question_of_guest: AtomicU32,
+    /// The recorded process's id: written when recording, read when replaying.
+    pub pid: AtomicU32,
     /// The number of this process, and of the one that forked it.
     pub process: AtomicU32,
     pub parent: AtomicU32,
     /// One of `origin`.
     pub origin: AtomicU32,
-    /// How it ended, if it said so: one of `ended`, or one more than its exit status.
-    pub ended: AtomicU32,
     /// The threads there were when it began: those of its parent, if it was forked, of which it has only one.
     pub first_threads: AtomicU32,
     /// The thread it began with, and what that thread had completed before.
     pub main_thread: AtomicU32,
-    /// 1: system calls are recorded, or answered.
-    pub calls: AtomicU32,
-    /// Recording at scope `inputs`: 1: it has memory in common with processes that were forked.
-    pub shares_memory: AtomicU32,
     pub main_count: AtomicU64,
     /// Of the first 64 descriptors it began with: 1, 2: is the recorded standard output, error.
     pub shown: [AtomicU8; SHOWN_MAX],
+}
 
-    // In the file of the first process only.
+/// How far it has come, and what became of it. Written by the runtime.
+#[repr(C)]
+pub struct Progress {
+    /// Set once the runtime has taken over; a program that never sets it was not instrumented.
+    pub attached: AtomicU32,
+    pub threads: AtomicU32,
+    /// One of `truncated`, and an errno.
+    pub truncated: AtomicU32,
+    pub truncated_errno: AtomicU32,
+    pub log_bytes: AtomicU64,
+    /// Newest epoch (see `run_model::Kind::Share`).
+    pub epoch: AtomicU64,
+    /// Recording: bytes logged so far as going to standard output and to standard error. The last of them, which a thread
+    /// was about to write when the process ended, may never have been written.
+    pub shown_bytes: [AtomicU64; 2],
+    /// 1: a process was started that is not recorded.
+    pub forked: AtomicU32,
+    /// 1: system calls are recorded, or answered.
+    pub calls: AtomicU32,
+    /// One more than the number of the first system call nobody here knows; 0: none.
+    pub unknown_call: AtomicU32,
+    /// Recording: one more than the number of the first system call that was refused; 0: none.
+    pub refused_call: AtomicU32,
+    /// Recording at scope `inputs`: 1: it has memory in common with processes that were forked.
+    pub shares_memory: AtomicU32,
+    /// How it ended, if it said so: one of `ended`, or one more than its exit status.
+    pub ended: AtomicU32,
+}
+
+/// Replay: the first divergence.
+#[repr(C)]
+pub struct DivergenceSection {
+    /// One of `divergence`. Written last.
+    pub kind: AtomicU32,
+    pub thread: AtomicU32,
+    pub event: AtomicU64,
+    /// What the program did: `run_model::Kind` and `Op`.
+    pub actual: AtomicU32,
+    pub site: AtomicU32,
+    pub object: AtomicU64,
+    pub value: AtomicU64,
+    /// Kind-specific: for STUCK the awaited thread and count, for VALUE the recorded value, for CALL the recorded number and event.
+    pub other_thread: AtomicU32,
+    pub reserved: u32,
+    pub other_count: AtomicU64,
+}
+
+/// Replay of one thread at a time (`turns_file`): how far it has come.
+#[repr(C)]
+pub struct TurnsProgress {
+    /// Events of the recorded order that have happened.
+    pub order_reached: AtomicU64,
+    /// Places at which another thread could have gone on instead.
+    pub switch_points: AtomicU64,
+    /// Edits that were asked for and could not be made where they were due.
+    pub edits_missed: AtomicU64,
+    /// Switch points that were written down.
+    pub points_written: AtomicU64,
+    /// Accesses that were written down.
+    pub accesses_written: AtomicU64,
+    /// How often a thread had to give way because it went on and on without a switch point.
+    pub budgets_spent: AtomicU64,
+}
+
+/// Replay under a debugger; written by the tool.
+#[repr(C)]
+pub struct DebuggerSection {
+    /// 1: a debugger watches, and has breakpoints on the functions that the runtime calls for it (`__refrain_at_end` …).
+    pub debugged: u32,
+    /// The thread that calls `__refrain_at_failure` before its event `failure_event`.
+    pub failure_thread: u32,
+    /// u64::MAX: there is none.
+    pub failure_event: u64,
+}
+
+/// What all processes of a run share.
+#[repr(C)]
+pub struct Shared {
     /// How many processes there have been; in replay, how many were forked.
     pub processes: AtomicU32,
     /// How many programs were started by `posix_spawn` and its kin.
@@ -269,51 +282,46 @@ pub struct ControlHeader {
     /// Device and inode of the recorded standard output and error.
     pub streams: [[AtomicU64; 2]; 2],
     /// How often processes have written to each of them, since there have been two.
-    pub turns: [AtomicU32; 2],
-    /// Replay of processes that share memory: whose turn it is (`runtime/src/turns/family.rs`), and how many of its inputs have happened.
-    pub family: AtomicU32,
-    pub family_happened: AtomicU32,
+    pub stream_turns: [AtomicU32; 2],
+    /// Replay of processes that share memory: whose turn it is (`runtime/src/turns/process_order.rs`), and how many of its inputs have happened.
+    pub process_order: AtomicU32,
+    pub process_order_happened: AtomicU32,
+    /// Recording, for standard output and error: what became of what was written there, a word of `output`.
+    pub output: [AtomicU32; 2],
+    /// The limit of the stack of a process that was executed with [`STACK_LIMIT_MAX`] instead.
+    pub stack_limit: AtomicU64,
+}
 
-    // Replay of one thread at a time (`turns_file`): how far it has come.
-    /// Events of the recorded order that have happened.
-    pub order_reached: AtomicU64,
-    /// Places at which another thread could have gone on instead.
-    pub switch_points: AtomicU64,
-    /// Moves that were asked for and could not be made where they were due.
-    pub moves_missed: AtomicU64,
-    /// Switch points that were written down.
-    pub points_written: AtomicU64,
-    /// Accesses that were written down.
-    pub accesses_written: AtomicU64,
-    /// How often a thread had to give way because it went on and on without a switch point.
-    pub budgets_spent: AtomicU64,
+/// The tool passes on what the program prints, and says here what came of it.
+pub mod output {
+    /// An errno: what was written could not be passed on. Whoever tells the program takes it away.
+    pub const ERRNO: u32 = 0xffff;
+    /// Passing on may fail: whoever writes waits until it is done.
+    pub const CHECKED: u32 = 1 << 16;
+    /// Bytes have left the pipe, or are about to, and are not yet passed on.
+    pub const BUSY: u32 = 1 << 17;
+}
 
-    /// Absolute path of the run directory, where logs are created (record) or the schedule is (replay).
-    pub run_directory: [u8; 4096],
-
-    // Replay under a debugger; written by the tool.
-    /// 1: a debugger watches, and has breakpoints on the functions that the runtime calls for it (`__refrain_at_end` …).
-    pub debugged: u32,
-    /// The thread that calls `__refrain_at_failure` before its event `failure_event`.
-    pub failure_thread: u32,
-    /// u64::MAX: there is none.
-    pub failure_event: u64,
-
-    // In the file of the first process only. Recording: what a process asks the tool about an object it has loaded.
+/// Recording: what a process asks the tool about an object it has loaded.
+#[repr(C)]
+pub struct QuestionSection {
     /// One of `question`.
-    pub question: AtomicU32,
+    pub state: AtomicU32,
     /// Who asks: its number in the run, and its id.
-    pub question_process: AtomicU32,
-    pub question_pid: AtomicU32,
-    /// Length of `question_path`.
-    pub question_path_bytes: AtomicU32,
+    pub process: AtomicU32,
+    pub pid: AtomicU32,
+    /// 1: the object is a program that we host, so all its calls are wanted.
+    pub is_of_guest: AtomicU32,
+    /// Length of `path`.
+    pub path_bytes: AtomicU32,
+    pub reserved: u32,
     /// The object's path, as the process knows it.
-    pub question_path: [AtomicU8; QUESTION_PATH_BYTES_MAX],
+    pub path: [AtomicU8; QUESTION_PATH_BYTES_MAX],
 }
 
 pub const QUESTION_PATH_BYTES_MAX: usize = 4096;
 
-/// Values of [`ControlHeader::question`]. A question is where an object enters the kernel; the answer is one more object
+/// Values of [`QuestionSection::state`]. A question is where an object enters the kernel; the answer is one more object
 /// in the table of the process that asks, or none.
 pub mod question {
     /// Nobody answers: it is not recording, or it is over, or somebody has waited in vain.

@@ -2,7 +2,7 @@
 //! little-endian. `log-format` writes it.
 //!
 //! ```text
-//! TurnsHeader | ThreadTurns × threads | TurnRun × runs | MoveEntry × moves
+//! TurnsHeader | ThreadTurns × threads | TurnRun × runs | EditEntry × edits
 //! ```
 //!
 //! The runs are the recorded order: so many events of this thread, then so many of that one. An event, here, is an entry of
@@ -12,12 +12,13 @@
 pub const MAGIC: u64 = 0x014e_5254_4e52_4652;
 pub const VERSION: u32 = 1;
 pub const FILE_NAME: &str = "turns";
-/// The order between processes that share memory, in the same layout: what is said of threads is said of processes.
-pub const FAMILY_FILE_NAME: &str = "family";
-/// Where the runtime writes the switch points, if that is wanted: `SwitchPoint` × `ControlHeader::switch_points`, but not
+/// The order between processes that share memory, in the same layout: what is said of threads is said of processes. Runs that are kept have it under this
+/// name, of the time when it was called so.
+pub const PROCESS_ORDER_FILE_NAME: &str = "family";
+/// Where the runtime writes the switch points, if that is wanted: `SwitchPoint` × `TurnsProgress::points_written`, but not
 /// more than `TurnsHeader::points_max`.
 pub const POINTS_FILE_NAME: &str = "switch-points";
-/// The same for accesses: `AccessEntry` × `ControlHeader::accesses_written`.
+/// The same for accesses: `AccessEntry` × `TurnsProgress::accesses_written`.
 pub const ACCESSES_FILE_NAME: &str = "accesses";
 /// There is no run.
 pub const NO_RUN: u32 = u32::MAX;
@@ -31,7 +32,7 @@ pub struct TurnsHeader {
     pub runs: u64,
     /// Of all runs together.
     pub events: u64,
-    pub moves: u64,
+    pub edits: u64,
     /// Switch points that are written down, at most, of those inside the window; and accesses.
     pub points_max: u64,
     pub accesses_max: u64,
@@ -71,10 +72,10 @@ pub struct Place {
     pub access: u64,
 }
 
-/// `run_model::Move`.
+/// `run_model::ScheduleEdit`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct MoveEntry {
+pub struct EditEntry {
     /// One of `kind`.
     pub kind: u32,
     /// Who goes on.
@@ -83,7 +84,7 @@ pub struct MoveEntry {
     pub until: Place,
 }
 
-/// Values of [`MoveEntry::kind`].
+/// Values of [`EditEntry::kind`].
 pub mod kind {
     pub const PREEMPT: u32 = 1;
     pub const REVERSE: u32 = 2;
@@ -156,6 +157,6 @@ const _: () = assert!(size_of::<TurnsHeader>() == 56);
 const _: () = assert!(size_of::<ThreadTurns>() == 16);
 const _: () = assert!(size_of::<TurnRun>() == 16);
 const _: () = assert!(size_of::<Place>() == 40);
-const _: () = assert!(size_of::<MoveEntry>() == 88);
+const _: () = assert!(size_of::<EditEntry>() == 88);
 const _: () = assert!(size_of::<SwitchPoint>() == 64);
 const _: () = assert!(size_of::<AccessEntry>() == 72);

@@ -1,38 +1,28 @@
 //! The control file: mapped once, at a fixed address, for the life of the process.
-use crate::processes;
+use crate::failure;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::AtomicU8;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
-use run_model::Method;
+use run_model::Scope;
 use runtime_abi::CONTROL_ADDRESS;
 use runtime_abi::CONTROL_BYTES;
-use runtime_abi::CONTROL_FD;
 use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
 use runtime_abi::ROOT_CONTROL_ADDRESS;
+use runtime_abi::RunSettings;
 use runtime_abi::ThreadSlot;
-use runtime_abi::mode;
-use runtime_abi::scope;
-use runtime_abi::without;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// The program was started by itself: everything passes through.
-    Off,
-    Record,
-    Replay,
-}
 
 /// What every call of ours looks at, in one line of the cache: after a system call, little of ours is left in there.
 #[repr(align(64))]
 pub struct Switches {
-    mode: AtomicU32,
+    /// One of `runtime_abi::policy::Order`, and one of `Inputs`: `policy.rs`.
+    pub order: AtomicU8,
+    pub inputs: AtomicU8,
     /// System calls are recorded, and nothing else that they have to do with: `calls/quick.rs`.
     pub quick: AtomicBool,
     /// Threads and locks are observed.
@@ -46,10 +36,10 @@ pub struct Switches {
     stopped: AtomicBool,
     /// There has been a second thread, or a second process that shares memory: inputs have times.
     pub threaded: AtomicBool,
-    /// Recording: one of `Recorder`.
-    recorder: AtomicU8,
+    /// Observed: one of `policy::Recorder`.
+    pub recorder: AtomicU8,
     /// What recorded orders already say is recorded all the same (without O2).
-    repeats: AtomicBool,
+    pub repeats: AtomicBool,
     /// Recording: an atomic that nobody holds up is recorded the quick way, `Local::perform_quickly`.
     quick_atomics: AtomicBool,
     /// There is memory that other processes, or the kernel, may write at any time.
@@ -58,24 +48,11 @@ pub struct Switches {
     writes_shared: AtomicBool,
 }
 
-/// Recording: how accesses to memory are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Recorder {
-    /// Light: runs, found by who owns what.
-    Runs = 0,
-    /// Light without O1: cells alone, and every flow dependence.
-    Dependences = 1,
-    /// Leap: access vectors of shared program elements.
-    Vectors = 2,
-    /// Stride: values and versions.
-    Versions = 3,
-    /// Oreo: the same, and writes are not synchronised.
-    RelaxedVersions = 4,
-}
-
+/// Written before there is a second thread, and in the child of a fork, which has one; `stopped`, `threaded` and the two for shared memory are set later, once
+/// and for good, and whoever sees them late has only done a little too much.
 pub static SWITCHES: Switches = Switches {
-    mode: AtomicU32::new(0),
+    order: AtomicU8::new(0),
+    inputs: AtomicU8::new(0),
     quick: AtomicBool::new(false),
     sync: AtomicBool::new(false),
     memory: AtomicBool::new(false),
@@ -83,7 +60,7 @@ pub static SWITCHES: Switches = Switches {
     orders_sync: AtomicBool::new(false),
     stopped: AtomicBool::new(false),
     threaded: AtomicBool::new(false),
-    recorder: AtomicU8::new(Recorder::Runs as u8),
+    recorder: AtomicU8::new(0),
     repeats: AtomicBool::new(false),
     quick_atomics: AtomicBool::new(false),
     shares_memory: AtomicBool::new(false),
@@ -93,16 +70,6 @@ pub static SWITCHES: Switches = Switches {
 /// Read by compiled code at every function's entry: are plain accesses observed?
 #[unsafe(no_mangle)]
 pub static __refrain_memory: AtomicI32 = AtomicI32::new(0);
-
-#[inline]
-pub fn mode() -> Mode {
-    // Relaxed: written once, before there is a second thread (and in the child of a fork, which has one).
-    match SWITCHES.mode.load(Relaxed) {
-        mode::RECORD => Mode::Record,
-        mode::REPLAY => Mode::Replay,
-        _ => Mode::Off,
-    }
-}
 
 #[inline]
 pub fn observes_sync() -> bool {
@@ -149,10 +116,10 @@ pub fn share_memory(is_writable: bool) {
 
 /// Recording, before this process forks one that is recorded, and in that one: what they do to memory that they share depends on
 /// when they do it.
-pub fn note_family() {
+pub fn note_process_order() {
     if inputs_only() && SWITCHES.writes_shared.load(Relaxed) {
         SWITCHES.threaded.store(true, Relaxed);
-        header().shares_memory.store(1, Relaxed);
+        header().progress.shares_memory.store(1, Relaxed);
     }
 }
 
@@ -177,24 +144,6 @@ pub fn observes_memory() -> bool {
     SWITCHES.memory.load(Relaxed)
 }
 
-#[inline]
-pub fn recorder() -> Recorder {
-    // Relaxed: as the mode.
-    match SWITCHES.recorder.load(Relaxed) {
-        1 => Recorder::Dependences,
-        2 => Recorder::Vectors,
-        3 => Recorder::Versions,
-        4 => Recorder::RelaxedVersions,
-        _ => Recorder::Runs,
-    }
-}
-
-/// Recording: does every access come to the runtime?
-#[inline]
-pub fn sees_every_access() -> bool {
-    recorder() != Recorder::Runs
-}
-
 /// Are orders recorded that other records already imply?
 #[inline]
 pub fn repeats_orders() -> bool {
@@ -203,13 +152,13 @@ pub fn repeats_orders() -> bool {
 
 #[inline]
 pub fn header() -> &'static ControlHeader {
-    // SAFETY: called only when `mode()` is not Off, that is after `attach` mapped the control file here for good.
+    // SAFETY: called only when the order is not free, that is after `processes::join` mapped the control file here for good.
     unsafe { &*(CONTROL_ADDRESS as *const ControlHeader) }
 }
 
 /// The header of the run's first process, with what all its processes share.
 pub fn root() -> &'static ControlHeader {
-    // SAFETY: as above; `processes::join` maps it.
+    // SAFETY: called only in a process that has joined a run: `processes::join` maps it here for good.
     unsafe { &*(ROOT_CONTROL_ADDRESS as *const ControlHeader) }
 }
 
@@ -227,7 +176,7 @@ pub fn run_directory() -> &'static [u8] {
 }
 
 pub fn directory_of(header: &'static ControlHeader) -> &'static [u8] {
-    &header.run_directory[..(header.run_directory_bytes as usize).min(header.run_directory.len())]
+    &header.run_directory[..(header.identity.run_directory_bytes as usize).min(header.run_directory.len())]
 }
 
 /// `run directory/name`, NUL-terminated, in `buffer`.
@@ -245,67 +194,45 @@ pub fn path_in<'a>(directory: &[u8], name: &[u8], buffer: &'a mut [u8; 4352]) ->
     &buffer[..=bytes]
 }
 
-/// Maps the control file if the process was started with one.
-pub fn attach() -> Mode {
+/// The descriptor on which a program finds its control file.
+pub fn descriptor() -> i32 {
+    let [_, most] = sys::limit(libc::RLIMIT_NOFILE);
+    runtime_abi::control_descriptor(most)
+}
+
+/// Was the process started with a control file?
+pub fn is_offered() -> bool {
     let mut head = [0u8; 16];
     // SAFETY: the kernel writes at most 16 bytes into `head`; a descriptor that is not ours at worst fails.
     let got = unsafe {
         sys::syscall(
             libc::SYS_pread64,
-            [CONTROL_FD as usize, head.as_mut_ptr() as usize, head.len(), 0, 0, 0],
+            [descriptor() as usize, head.as_mut_ptr() as usize, head.len(), 0, 0, 0],
         )
     };
     let magic = u64::from_le_bytes([head[0], head[1], head[2], head[3], head[4], head[5], head[6], head[7]]);
-    if got != 16 || magic != CONTROL_MAGIC {
-        return Mode::Off;
-    }
-    let is_ours = processes::join();
-    // Closed, so that the program's descriptors are numbered as always.
-    sys::close(CONTROL_FD);
-    if !is_ours {
-        return Mode::Off;
-    }
-    let header = header();
-    SWITCHES.mode.store(header.mode, Relaxed);
-    SWITCHES.sync.store(header.scope >= scope::SYNC, Relaxed);
-    SWITCHES.inputs_only.store(header.scope < scope::SYNC, Relaxed);
-    SWITCHES
-        .orders_sync
-        .store(header.scope < scope::SYNC && header.sync_order != 0, Relaxed);
-    if header.mode == mode::RECORD && header.scope == scope::MEMORY {
-        choose_recorder(header);
-    }
-    mode()
+    got == 16 && magic == CONTROL_MAGIC
 }
 
-fn choose_recorder(header: &ControlHeader) {
-    let recorder = match header.method {
-        method if method == Method::Leap as u32 => Recorder::Vectors,
-        method if method == Method::Stride as u32 => Recorder::Versions,
-        method if method == Method::Oreo as u32 => Recorder::RelaxedVersions,
-        _ if header.without & without::O1 != 0 => Recorder::Dependences,
-        _ => Recorder::Runs,
-    };
-    let has_o2 = header.method == Method::Light as u32 && header.without & without::O2 == 0;
-    SWITCHES.recorder.store(recorder as u8, Relaxed);
-    SWITCHES.repeats.store(!has_o2, Relaxed);
+/// The control file is mapped (`processes::join`): everything is as it says from now on.
+pub fn attach(settings: &RunSettings) {
+    let is_sync = settings.scope >= Scope::Sync;
+    SWITCHES.sync.store(is_sync, Relaxed);
+    SWITCHES.inputs_only.store(!is_sync, Relaxed);
+    SWITCHES.orders_sync.store(!is_sync && settings.sync_order, Relaxed);
 }
 
-/// System calls come to us from now on.
-pub fn observe_calls() {
-    let is_quick = mode() == Mode::Record && inputs_only();
+/// System calls come to us from now on, the commonest ones the quick way if that is enough.
+pub fn observe_calls(is_quick: bool) {
     SWITCHES.quick.store(is_quick, Relaxed);
 }
 
 /// Everything is in place: plain accesses are observed from now on, and the tool knows that we are here.
-pub fn observe() {
+pub fn observe(has_quick_atomics: bool) {
     // Release: pairs with nothing in this process; the tool looks at it.
-    header().attached.store(1, Release);
-    observe_memory(header().scope >= scope::MEMORY);
-    let is_sync = mode() == Mode::Record && header().scope == scope::SYNC;
-    SWITCHES
-        .quick_atomics
-        .store(is_sync && header().chaos_seed == 0, Relaxed);
+    header().progress.attached.store(1, Release);
+    observe_memory(header().settings.scope.is(Scope::Memory));
+    SWITCHES.quick_atomics.store(has_quick_atomics, Relaxed);
 }
 
 fn observe_memory(observed: bool) {
@@ -313,10 +240,9 @@ fn observe_memory(observed: bool) {
     __refrain_memory.store(observed as i32, Relaxed);
 }
 
-/// The child of a fork that is not recorded: everything passes through from here on.
+/// The child of a fork that is not recorded: everything passes through from here on. Called by `policy::let_go`.
 pub fn detach() {
-    root().forked.store(1, Release);
-    SWITCHES.mode.store(0, Relaxed);
+    root().progress.forked.store(1, Release);
     SWITCHES.quick.store(false, Relaxed);
     SWITCHES.sync.store(false, Relaxed);
     SWITCHES.orders_sync.store(false, Relaxed);
@@ -325,13 +251,13 @@ pub fn detach() {
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the
     // child's own from now on. If that fails, there is nothing left to go on with.
     if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, -1, 0, true) {
-        crate::ending::die(b"cannot give a forked child memory of its own", errno);
+        failure::die(b"cannot give a forked child memory of its own", errno);
     }
 }
 
 /// The next thread index.
 pub fn new_thread() -> u32 {
-    let index = header().threads.fetch_add(1, Relaxed);
+    let index = header().progress.threads.fetch_add(1, Relaxed);
     if index > 0 {
         SWITCHES.threaded.store(true, Relaxed);
     }
@@ -340,5 +266,30 @@ pub fn new_thread() -> u32 {
 
 pub fn has_diverged() -> bool {
     // Acquire: pairs with the Release in `replay::diverge`.
-    header().divergence_kind.load(Acquire) != 0
+    header().divergence.kind.load(Acquire) != 0
+}
+
+/// System calls come to us: inputs are recorded, or replayed. Written once, before there is a second thread.
+static CALLS_INSTALLED: AtomicBool = AtomicBool::new(false);
+
+pub fn note_calls_installed(are_installed: bool) {
+    CALLS_INSTALLED.store(are_installed, Relaxed);
+}
+
+/// Are inputs recorded, or replayed?
+pub fn are_calls_installed() -> bool {
+    CALLS_INSTALLED.load(Relaxed)
+}
+
+/// This process was forked, and its one thread has created no other: locks that others held will never be given back. Written while there is one thread.
+static IS_ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Must a lock of ours that is held be the remains of a thread that the fork left behind?
+pub fn is_alone() -> bool {
+    IS_ALONE.load(Relaxed)
+}
+
+/// The one thread of a forked process is about to go on; or there will be a second one.
+pub fn set_alone(is_alone: bool) {
+    IS_ALONE.store(is_alone, Relaxed);
 }

@@ -3,8 +3,7 @@
 //! Nothing here changes the replay. A stopped process is only late, and being late is what threads of a replay are
 //! used to.
 use crate::control;
-use crate::control::Mode;
-use crate::replay;
+use crate::policy;
 use crate::sys;
 use core::arch::asm;
 use core::sync::atomic::AtomicBool;
@@ -45,13 +44,13 @@ places! {
 /// # Safety
 /// `to` is writable, and nobody runs it.
 pub unsafe fn write_code(to: u64, bytes: &[u8]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that `to` is writable, and nobody runs it.
     let there = unsafe { core::slice::from_raw_parts(to as *const u8, bytes.len()) };
     if is_there() && there.contains(&BREAKPOINT) {
         __refrain_write_code(to, bytes.as_ptr(), bytes.len());
         return;
     }
-    // SAFETY: as above.
+    // SAFETY: the caller promises that `to` is writable, and nobody runs it; `bytes` are ours.
     unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
 }
 
@@ -70,14 +69,14 @@ pub fn is_same_code(found: &[u8], known: &[u8]) -> bool {
 }
 
 fn is_there() -> bool {
-    control::mode() == Mode::Replay && control::header().debugged != 0
+    policy::is_imposed() && control::header().debugger.debugged != 0
 }
 
 /// The event of `thread` that the debugger is to be told of; u64::MAX: none.
 pub fn failure_of(thread: u32) -> u64 {
     let header = control::header();
-    if is_there() && header.failure_thread == thread {
-        header.failure_event
+    if is_there() && header.debugger.failure_thread == thread {
+        header.debugger.failure_event
     } else {
         u64::MAX
     }
@@ -85,9 +84,9 @@ pub fn failure_of(thread: u32) -> u64 {
 
 /// The gates of the failing event are passed. The others come as far as they get without us, so that the debugger
 /// finds them in the same places every time.
-pub fn before_failure(thread: u32) {
+pub fn before_failure(others_stand: impl Fn() -> bool) {
     let mut waited = 0;
-    while waited < OTHERS_NS && !replay::others_stand(thread) && !control::has_diverged() {
+    while waited < OTHERS_NS && !others_stand() && !control::has_diverged() {
         sys::sleep_ns(LOOK_EVERY_NS);
         waited += LOOK_EVERY_NS;
     }
@@ -95,14 +94,15 @@ pub fn before_failure(thread: u32) {
 }
 
 /// The calling thread stands at the end of its events. If nobody else will come, it stays here to say when all do.
-pub fn after_stop() {
+pub fn after_stop(is_over: impl Fn() -> bool) {
+    /// Somebody has told the debugger, or is about to: the first one to set it.
     static ANNOUNCED: AtomicBool = AtomicBool::new(false);
     if !is_there() {
         return;
     }
     while !ANNOUNCED.load(Relaxed) {
         // Relaxed: a lone flag. Of several threads that find out at once, one says so, whenever it is told to go on.
-        if replay::is_over() && !ANNOUNCED.swap(true, Relaxed) {
+        if is_over() && !ANNOUNCED.swap(true, Relaxed) {
             loop {
                 __refrain_at_end();
                 sys::sleep_ns(LOOK_EVERY_NS);

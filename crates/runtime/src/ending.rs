@@ -1,13 +1,12 @@
 //! How a process ends. In replay it must not end before the other threads have done what they had done when the
 //! recorded process ended; in recording, the thread a fatal signal hits is noted.
-use crate::calls;
 use crate::control;
-use crate::control::Mode;
 use crate::debugger;
-use crate::interpose::some_threads_end_unseen;
+use crate::local;
 use crate::local::Local;
-use crate::processes;
-use crate::sites::Line;
+use crate::policy;
+use crate::schedule;
+use crate::standstill;
 use crate::sys;
 use crate::turns;
 use core::ffi::c_int;
@@ -26,73 +25,49 @@ const FATAL: [c_int; 6] = [
     libc::SIGABRT,
     libc::SIGTRAP,
 ];
-/// How long an ending replay waits for other threads; the replayer then reports what is missing.
-const PATIENCE_NS: u64 = 20_000_000_000;
 /// How long a thread that has come to its end may take to be gone. (The main thread stays, as a zombie.)
 const GOING_NS: u64 = 50_000_000;
 const LOOK_EVERY_NS: u64 = 100_000;
-
-/// We cannot go on: a sentence on standard error, and exit status 125.
-pub fn die(what: &[u8], errno: i32) -> ! {
-    let mut line = Line::default();
-    line.text(b"refrain runtime: ");
-    line.text(what);
-    if errno != 0 {
-        line.text(b" (errno ");
-        line.number(errno as u64);
-        line.text(b")");
-    }
-    line.text(b"\n");
-    sys::write_all(2, line.bytes());
-    // SAFETY: ends the process.
-    unsafe { sys::syscall(libc::SYS_exit_group, [125, 0, 0, 0, 0, 0]) };
-    crate::replay::sleep_forever()
-}
 
 pub fn is_fatal(signal: c_int) -> bool {
     FATAL.contains(&signal)
 }
 
-/// Arranges to be told when the process ends by `exit`, by a fatal signal, or continues as a forked child.
+/// Arranges to be told when the process ends by `exit` or by a fatal signal.
 pub fn watch() {
     extern "C" fn at_exit() {
         by_exit();
     }
-    extern "C" fn in_child() {
-        // A fork made by a program that is not observed (any more) is none of our business.
-        if control::mode() != Mode::Off && !processes::take_new_child() {
-            control::detach();
-            Local::uninstall();
-        }
-    }
     // SAFETY: the handlers are functions that live as long as the process.
     unsafe {
         libc::atexit(at_exit);
-        libc::pthread_atfork(None, None, Some(in_child));
         for signal in FATAL {
             let mut action: libc::sigaction = core::mem::zeroed();
             action.sa_sigaction = on_fatal as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-            calls::unrecorded(|| libc::sigaction(signal, &action, core::ptr::null_mut()));
+            local::unrecorded(|| libc::sigaction(signal, &action, core::ptr::null_mut()));
         }
     }
 }
 
 /// A fatal signal: note it (recording) or let the others catch up (replaying), then die of it as without us.
 pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
-    if control::mode() != Mode::Off
+    if !policy::is_free()
         && let Some(local) = Local::current()
     {
         // What we do from here on is none of the program's.
-        local.calls_pass = true;
-        if core::mem::take(&mut local.releasing) {
+        local.calls_pass.set(true);
+        if local.replay.releasing.take() {
             local.complete();
         }
         // SAFETY: the kernel passes what it knows about the signal.
         local.trace_fatal(signal, unsafe { (*info).si_addr() } as u64);
         note_end(local, signal as u32);
         wait_for_others();
-        control::header().ended.store(ended::BY_SIGNAL + signal as u32, Release);
+        control::header()
+            .progress
+            .ended
+            .store(ended::BY_SIGNAL + signal as u32, Release);
         debugger::before_death();
     }
     // SAFETY: restores the default action. A fault happens again when we return; a signal that was sent is sent again.
@@ -107,12 +82,12 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
 
 /// The calling thread ends the process by `exit` or one of its kin.
 pub fn by_exit() {
-    if control::mode() != Mode::Off
+    if !policy::is_free()
         && let Some(local) = Local::current()
     {
         // What is still done on the way out belongs to the run, too, and somebody else may end the process before it is
         // done. So the end is the last call, if we see it.
-        if !calls::is_installed() {
+        if !control::are_calls_installed() {
             end_now(local);
         }
     }
@@ -121,7 +96,7 @@ pub fn by_exit() {
 /// The calling thread is about to leave, and everybody with it.
 pub fn at_last_call() {
     if let Some(local) = Local::current() {
-        if control::mode() == Mode::Replay {
+        if policy::are_inputs_answered() {
             local.pass_advice(-1);
         }
         end_now(local);
@@ -131,7 +106,7 @@ pub fn at_last_call() {
 fn end_now(local: &Local) {
     /// The kernel listens to the first one, too.
     static FIRST: AtomicBool = AtomicBool::new(true);
-    if control::mode() == Mode::Replay || FIRST.swap(false, Relaxed) {
+    if policy::is_imposed() || FIRST.swap(false, Relaxed) {
         note_end(local, ENDED_BY_EXIT);
     }
     wait_for_others();
@@ -143,27 +118,17 @@ pub fn by_exec() -> ! {
         note_end(local, ENDED_BY_EXIT);
     }
     wait_for_others();
-    control::header().ended.store(ended::REPLACED, Release);
+    control::header().progress.ended.store(ended::REPLACED, Release);
     // SAFETY: ends the process.
     unsafe { sys::syscall(libc::SYS_exit_group, [0; 6]) };
-    crate::replay::sleep_forever()
-}
-
-/// Replay of one thread at a time: it went another way, the tool has been told, and nobody can do anything more.
-pub fn by_divergence() -> ! {
-    debugger::after_divergence();
-    if control::header().debugged == 0 {
-        // SAFETY: ends the process.
-        unsafe { sys::syscall(libc::SYS_exit_group, [1, 0, 0, 0, 0, 0]) };
-    }
-    crate::replay::sleep_forever()
+    standstill::sleep_forever()
 }
 
 /// Recording: this thread ends the process. Replaying: it does so only if it did.
 fn note_end(local: &Local, how: u32) {
-    if control::mode() == Mode::Record {
+    if policy::is_observed() {
         local.slot.signal.store(how, Relaxed);
-    } else if crate::replay::somebody_else_ends(local.index) {
+    } else if schedule::somebody_else_ends(local.index) {
         local.stop_here();
     }
 }
@@ -177,7 +142,7 @@ pub fn be_the_last(local: &Local) {
     if turns::is_on() {
         return;
     }
-    for other in (0..control::header().threads.load(Relaxed)).filter(|other| *other != local.index) {
+    for other in (0..control::header().progress.threads.load(Relaxed)).filter(|other| *other != local.index) {
         let mut waited = 0;
         while sys::is_thread(control::slot(other).os_thread.load(Relaxed)) && waited < GOING_NS {
             sys::sleep_ns(LOOK_EVERY_NS);
@@ -188,32 +153,19 @@ pub fn be_the_last(local: &Local) {
 
 /// Replay: waits until every other thread is where the recording has its end.
 fn wait_for_others() {
-    if control::mode() != Mode::Replay {
+    if !policy::is_imposed() {
         return;
     }
     let Some(local) = Local::current() else { return };
     if turns::is_on() {
         turns::wait_for_end(local);
-        return turns::family::pass_on();
+        return turns::process_order::pass_on();
     }
-    turns::family::pass_on();
-    wait_until_others_are_done(local.index);
+    turns::process_order::pass_on();
+    schedule::wait_until_others_are_done(local.index);
     // One of them may have been writing: there is more of it to be seen than there are events.
     let mut waited = 0;
-    while waited < GOING_NS && !some_threads_end_unseen() && !crate::replay::others_have_stopped(local.index) {
-        sys::sleep_ns(LOOK_EVERY_NS);
-        waited += LOOK_EVERY_NS;
-    }
-}
-
-/// Replay: waits until every thread but `me` has completed all the events that it had.
-pub fn wait_until_others_are_done(me: u32) {
-    let mut waited = 0;
-    // A traced replay is slow; whether it moves at all, the tool sees.
-    while (waited < PATIENCE_NS || crate::trace::is_on()) && !crate::replay::others_are_done(me) {
-        if control::has_diverged() {
-            crate::replay::sleep_forever();
-        }
+    while waited < GOING_NS && !local::some_end_unseen() && !schedule::others_have_stopped(local.index) {
         sys::sleep_ns(LOOK_EVERY_NS);
         waited += LOOK_EVERY_NS;
     }

@@ -2,9 +2,10 @@
 //!
 //! The header's page stays mapped; behind it, a window moves along with the end. Room is allocated in the file before it
 //! is touched, so a full disk is an error we see and not a SIGBUS.
-use crate::calls::rights;
 use crate::control;
+use crate::run_directory;
 use crate::sys;
+use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
@@ -30,10 +31,10 @@ pub struct GrowingFile {
     /// Where it is mapped: `MAPPED_BYTES` that are its own.
     base: u64,
     /// Bytes of the file written so far; 0: not yet created.
-    end: u64,
+    end: Cell<u64>,
     /// The part of the file that is mapped.
-    window_start: u64,
-    window_end: u64,
+    window_start: Cell<u64>,
+    window_end: Cell<u64>,
 }
 
 impl GrowingFile {
@@ -42,34 +43,41 @@ impl GrowingFile {
             thread,
             extension,
             base,
-            end: 0,
-            window_start: 0,
-            window_end: 0,
+            end: Cell::new(0),
+            window_start: Cell::new(0),
+            window_end: Cell::new(0),
         }
     }
 
     pub fn is_created(&self) -> bool {
-        self.end != 0
+        self.end.get() != 0
+    }
+
+    /// A file of another run from now on, which is not yet created.
+    pub fn begin(&self) {
+        self.end.set(0);
+        self.window_start.set(0);
+        self.window_end.set(0);
     }
 
     /// Bytes written so far.
     pub fn end(&self) -> u64 {
-        self.end
+        self.end.get()
     }
 
     /// Room for `bytes` more at the end. The first time, the file is created with `header` in it.
     #[inline]
-    pub fn room(&mut self, bytes: usize, header: impl FnOnce() -> [u8; 64]) -> Result<*mut u8, Refusal> {
-        if self.end + bytes as u64 > self.window_end {
+    pub fn room(&self, bytes: usize, header: impl FnOnce() -> [u8; 64]) -> Result<*mut u8, Refusal> {
+        if self.end.get() + bytes as u64 > self.window_end.get() {
             self.move_window(bytes, header)?;
         }
-        Ok((self.base + PAGE + (self.end - self.window_start)) as *mut u8)
+        Ok((self.base + PAGE + (self.end.get() - self.window_start.get())) as *mut u8)
     }
 
     /// So many bytes of the room have been written.
     #[inline]
-    pub fn advance(&mut self, bytes: usize) {
-        self.end += bytes as u64;
+    pub fn advance(&self, bytes: usize) {
+        self.end.set(self.end.get() + bytes as u64);
     }
 
     /// Stores a word of the header, after everything written before: a reader sees the old one or the new one.
@@ -83,28 +91,29 @@ impl GrowingFile {
 
     /// Moves the window so that it starts at the page of the file's end.
     #[cold]
-    fn move_window(&mut self, least: usize, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
+    fn move_window(&self, least: usize, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
         assert!(least <= MOST_AT_ONCE);
         let control = control::header();
-        let used = self.end.saturating_sub(self.window_start);
-        let total = control.log_bytes.fetch_add(used, Relaxed) + used;
-        if control.log_bytes_max != 0 && total >= control.log_bytes_max {
+        let used = self.end.get().saturating_sub(self.window_start.get());
+        let total = control.progress.log_bytes.fetch_add(used, Relaxed) + used;
+        let most = control.settings.log_bytes_max.number();
+        if most != 0 && total >= most {
             return Err((truncated::SIZE_LIMIT, 0));
         }
-        let bytes = (self.window_end - self.window_start)
+        let bytes = (self.window_end.get() - self.window_start.get())
             .saturating_mul(2)
             .max((least as u64 + PAGE).next_multiple_of(PAGE))
             .clamp(FIRST_WINDOW, LARGEST_WINDOW);
         let (name, length) = log_format::file_name(ThreadIndex(self.thread), self.extension);
-        let file = rights::open(&name[..length], libc::O_RDWR | libc::O_CREAT)
+        let file = run_directory::open(&name[..length], libc::O_RDWR | libc::O_CREAT)
             .map_err(|errno| (truncated::LOG_FILE, errno))?;
         let result = self.map_window(file, bytes, header);
         sys::close(file);
         result
     }
 
-    fn map_window(&mut self, file: i32, bytes: u64, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
-        let start = self.end / PAGE * PAGE;
+    fn map_window(&self, file: i32, bytes: u64, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
+        let start = self.end.get() / PAGE * PAGE;
         let map = |at, bytes, offset| {
             sys::map_at(at, bytes, file, offset, true).map_err(|errno| (truncated::LOG_FILE, errno))
         };
@@ -116,10 +125,11 @@ impl GrowingFile {
         sys::allocate(file, start, bytes as usize).map_err(|errno| (truncated::NO_SPACE, errno))?;
         if let Some(header) = &header {
             map(self.base, PAGE as usize, 0)?;
-            self.end = header.len() as u64;
+            self.end.set(header.len() as u64);
         }
         map(self.base + PAGE, bytes as usize, start)?;
-        (self.window_start, self.window_end) = (start, start + bytes);
+        self.window_start.set(start);
+        self.window_end.set(start + bytes);
         Ok(())
     }
 }

@@ -13,34 +13,52 @@ use log_format::RecordRef;
 use log_format::RollingHash;
 use log_format::Tail;
 use run_model::ThreadIndex;
-use runtime_abi::RUNTIME_REGION;
 use runtime_abi::ThreadSlot;
+use runtime_abi::memory_map::LOGS;
 use runtime_abi::truncated;
+use thread_cells::OwnedCell;
 
-/// Where logs are mapped: 64 MiB apart.
-const LOGS: u64 = RUNTIME_REGION + 0x0040_0000_0000;
-const LOG_SPACING: u64 = 1 << 26;
-const _: () = assert!(growing_file::MAPPED_BYTES <= LOG_SPACING);
+const _: () = assert!(growing_file::MAPPED_BYTES <= LOGS.stride);
 
 pub struct LogWriter {
     thread: u32,
+    /// No handler logs anything: what a signal brings is logged at the thread's next safe point.
+    records: OwnedCell<Records>,
+    file: GrowingFile,
+}
+
+/// The records so far, as far as the next one depends on them.
+struct Records {
     encoder: Encoder,
     hash: RollingHash,
-    file: GrowingFile,
+}
+
+impl Records {
+    const fn new() -> Records {
+        Records {
+            encoder: Encoder::new(),
+            hash: RollingHash::new(),
+        }
+    }
 }
 
 impl LogWriter {
     pub const fn new(thread: u32) -> LogWriter {
         LogWriter {
             thread,
-            encoder: Encoder::new(),
-            hash: RollingHash::new(),
-            file: GrowingFile::new(thread, "log", LOGS + thread as u64 * LOG_SPACING),
+            records: OwnedCell::new(Records::new()),
+            file: GrowingFile::new(thread, "log", LOGS.part(thread as u64)),
         }
     }
 
+    /// In a forked child: an empty log of its own.
+    pub fn begin(&self) {
+        self.records.set(Records::new());
+        self.file.begin();
+    }
+
     /// Creates the file, so that even a thread without a record has a log.
-    pub fn create(&mut self) {
+    pub fn create(&self) {
         if !self.file.is_created() {
             self.room();
         }
@@ -48,7 +66,7 @@ impl LogWriter {
 
     /// Room for one record; `None` if recording has stopped, perhaps just now.
     #[inline]
-    fn room(&mut self) -> Option<*mut u8> {
+    fn room(&self) -> Option<*mut u8> {
         if is_stopped() {
             return None;
         }
@@ -62,7 +80,7 @@ impl LogWriter {
         }
     }
 
-    pub fn append(&mut self, slot: &ThreadSlot, record: &RecordRef<'_>) {
+    pub fn append(&self, slot: &ThreadSlot, record: &RecordRef<'_>) {
         let Some(place) = self.room() else {
             if slot.lost.load(Relaxed) == 0 {
                 slot.lost.store(record.event + 1, Relaxed);
@@ -71,19 +89,22 @@ impl LogWriter {
         };
         // SAFETY: room for MAX_RECORD_BYTES, which only this thread touches.
         let place = unsafe { &mut *place.cast::<[u8; MAX_RECORD_BYTES]>() };
-        let bytes = self.encoder.encode(record, place);
-        self.hash.update(&place[..bytes]);
+        let (bytes, hash) = self.records.with(|records| {
+            let bytes = records.encoder.encode(record, place);
+            records.hash.update(&place[..bytes]);
+            (bytes, records.hash)
+        });
         self.file.advance(bytes);
         slot.records.store(slot.records.load(Relaxed) + 1, Relaxed);
-        let tail = Tail::new(self.file.end() - log_format::HEADER_BYTES as u64, self.hash);
+        let tail = Tail::new(self.file.end() - log_format::HEADER_BYTES as u64, hash);
         self.file.publish(log_format::TAIL_OFFSET, tail.pack());
     }
 }
 
-/// The log of a thread that is over, or its trace in replay, which has the same place.
+/// The log of a thread that is over.
 pub fn unmap(thread: u32) {
     // SAFETY: only that thread used it.
-    unsafe { sys::unmap(LOGS + thread as u64 * LOG_SPACING, LOG_SPACING as usize) };
+    unsafe { sys::unmap(LOGS.part(thread as u64), LOGS.stride as usize) };
 }
 
 #[inline]
@@ -96,10 +117,11 @@ pub fn stop(why: u32, errno: i32) {
     let header = control::header();
     control::stop();
     if header
+        .progress
         .truncated
         .compare_exchange(truncated::NO, why, Relaxed, Relaxed)
         .is_ok()
     {
-        header.truncated_errno.store(errno as u32, Relaxed);
+        header.progress.truncated_errno.store(errno as u32, Relaxed);
     }
 }

@@ -1,8 +1,9 @@
 //! A program that was not built with refrain has us by `LD_PRELOAD`. That is nobody's business but the loader's: the program
 //! does not see it. The programs that it executes have us in the same way, if they are to be recorded.
 use crate::control;
-use crate::control::Mode;
-use crate::host;
+use crate::executable;
+use crate::executable::Executed;
+use crate::policy;
 use core::ffi::CStr;
 use core::ffi::c_char;
 use core::ffi::c_long;
@@ -10,6 +11,10 @@ use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 
 const NAME: &[u8] = b"LD_PRELOAD=";
+/// Whatever its value.
+const LISTING: &[u8] = b"LD_TRACE_LOADED_OBJECTS=";
+/// What the names of glibc's loaders begin with.
+const LOADER: &[u8] = b"ld-linux";
 const LIBRARY: &[u8] = runtime_abi::RUNTIME_LIBRARY.as_bytes();
 
 unsafe extern "C" {
@@ -18,8 +23,8 @@ unsafe extern "C" {
 
 /// Variables of a program that is executed, at most; with more it goes without us.
 const VARIABLES_MAX: usize = 511;
-/// Arguments of one that we load.
-const ARGUMENTS_MAX: usize = 2045;
+/// Arguments of one that we load, ours included.
+const ARGUMENTS_MAX: usize = 2047;
 /// Bytes of the one variable.
 const LIST_BYTES_MAX: usize = 4096;
 
@@ -44,7 +49,7 @@ pub fn path_of(number: c_long) -> Option<usize> {
         libc::SYS_execveat => 1,
         _ => return None,
     };
-    let is_wanted = control::mode() == Mode::Record && control::inputs_only() && control::root().follow != 0;
+    let is_wanted = policy::are_inputs_recorded() && control::inputs_only() && control::root().settings.follow.is(true);
     is_wanted.then_some(argument)
 }
 
@@ -57,10 +62,14 @@ pub fn path_of(number: c_long) -> Option<usize> {
 #[inline(never)]
 pub unsafe fn executing<R>(arguments: &[usize; 6], path: usize, action: impl FnOnce(&[usize; 6]) -> R) -> R {
     let mut changed = *arguments;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what execve demands of its arguments.
     unsafe {
-        if is_hosted(arguments, path) {
-            return with_host(arguments, path, |path_of_host, list| {
+        let is_loader = is_loader(arguments, path);
+        if is_only_listed(arguments[path + 2] as *const *const c_char) || (is_loader && has_option(arguments, path)) {
+            return action(arguments);
+        }
+        if !is_loader && let Some((name, executed)) = hosted(arguments, path) {
+            return with_host(&executed, name, arguments, path, |path_of_host, list| {
                 changed[path] = path_of_host as usize;
                 changed[path + 1] = list as usize;
                 action(&changed)
@@ -73,17 +82,66 @@ pub unsafe fn executing<R>(arguments: &[usize; 6], path: usize, action: impl FnO
     }
 }
 
-/// Is it a program that we have to load (`host`)? One that is executed by a descriptor is not looked at.
+/// Does the loader only list what it would load (as for `ldd`)? Nothing runs then, and we are not to be in the list.
+///
+/// # Safety
+/// `variables` is null, or a list of strings.
+unsafe fn is_only_listed(variables: *const *const c_char) -> bool {
+    let mut variable = variables;
+    // SAFETY: the caller promises that `variables` is null, or a list of strings.
+    unsafe {
+        while !variable.is_null() && !(*variable).is_null() {
+            if CStr::from_ptr(*variable).to_bytes().starts_with(LISTING) {
+                return true;
+            }
+            variable = variable.add(1);
+        }
+    }
+    false
+}
+
+/// Is it the loader itself, which is given a program, and loads us for that?
 ///
 /// # Safety
 /// As execve demands of its arguments.
-unsafe fn is_hosted(arguments: &[usize; 6], path: usize) -> bool {
-    let is_by_name = path == 0 || arguments[0] as i32 == libc::AT_FDCWD;
-    if arguments[path] == 0 || arguments[path + 1] == 0 || PATH.load(Relaxed) == 0 || !is_by_name {
+unsafe fn is_loader(arguments: &[usize; 6], path: usize) -> bool {
+    if arguments[path] == 0 {
         return false;
     }
-    // SAFETY: the caller's promise.
-    host::needs_host(unsafe { CStr::from_ptr(arguments[path] as *const c_char) })
+    // SAFETY: the caller promises what execve demands of its arguments.
+    let name = unsafe { CStr::from_ptr(arguments[path] as *const c_char) }.to_bytes();
+    let file = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
+    file.starts_with(LOADER)
+}
+
+/// Is the first argument behind the name an option? Those of the loader make it list or check a program.
+///
+/// # Safety
+/// As execve demands of its arguments.
+unsafe fn has_option(arguments: &[usize; 6], path: usize) -> bool {
+    let list = arguments[path + 1] as *const *const c_char;
+    // SAFETY: the caller promises what execve demands of its arguments: a list of strings that ends with null.
+    unsafe {
+        !list.is_null()
+            && !(*list).is_null()
+            && !(*list.add(1)).is_null()
+            && CStr::from_ptr(*list.add(1)).to_bytes().starts_with(b"--")
+    }
+}
+
+/// Is it a program, or a script for one, that we have to load (`host`)? One that is executed by a descriptor is not looked at.
+///
+/// # Safety
+/// As execve demands of its arguments.
+unsafe fn hosted<'a>(arguments: &[usize; 6], path: usize) -> Option<(&'a CStr, Executed)> {
+    let is_by_name = path == 0 || arguments[0] as i32 == libc::AT_FDCWD;
+    if arguments[path] == 0 || arguments[path + 1] == 0 || PATH.load(Relaxed) == 0 || !is_by_name {
+        return None;
+    }
+    // SAFETY: the caller promises what execve demands of its arguments.
+    let name = unsafe { CStr::from_ptr(arguments[path] as *const c_char) };
+    let executed = Executed::of(name);
+    executable::needs_host(executed.program(name)).then_some((name, executed))
 }
 
 /// Calls `action` with our path, and a list in which the program's own and its arguments follow ours.
@@ -91,17 +149,27 @@ unsafe fn is_hosted(arguments: &[usize; 6], path: usize) -> bool {
 /// # Safety
 /// As execve demands of its arguments.
 unsafe fn with_host<R>(
+    executed: &Executed,
+    name: &CStr,
     arguments: &[usize; 6],
     path: usize,
     action: impl FnOnce(*const c_char, *const *const c_char) -> R,
 ) -> R {
     let own = PATH.load(Relaxed) as *const c_char;
-    let mut places = [core::ptr::null::<c_char>(); ARGUMENTS_MAX + 3];
-    (places[0], places[1]) = (own, arguments[path] as *const c_char);
+    let mut places = [core::ptr::null::<c_char>(); ARGUMENTS_MAX + 1];
+    (places[0], places[1]) = (own, executed.program(name).as_ptr());
+    let mut count = 2;
+    executed.each_leading(name, |leading| {
+        places[count] = leading;
+        count += 1;
+    });
     let mut argument = arguments[path + 1] as *const *const c_char;
-    let mut count = 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what execve demands of its arguments.
     unsafe {
+        if count > 2 && !(*argument).is_null() {
+            // The name that a script was called by.
+            argument = argument.add(1);
+        }
         while !(*argument).is_null() {
             if count == ARGUMENTS_MAX {
                 // It goes without us.
@@ -110,7 +178,7 @@ unsafe fn with_host<R>(
                     arguments[path + 1] as *const *const c_char,
                 );
             }
-            places[count + 2] = *argument;
+            places[count] = *argument;
             count += 1;
             argument = argument.add(1);
         }
@@ -131,7 +199,7 @@ unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*const
     }
     let mut count = 1;
     let mut others: &[u8] = b"";
-    // SAFETY: the caller's promise; the loader keeps our path for the life of the process.
+    // SAFETY: the caller promises that `variables` is null, or a list of strings; the loader keeps our path for the life of the process.
     let path = unsafe {
         let mut variable = variables;
         while !(*variable).is_null() {
@@ -186,7 +254,7 @@ pub fn hide() {
 /// # Safety
 /// `variable` is a string.
 unsafe fn is_ours(variable: *const c_char) -> Option<*const c_char> {
-    // SAFETY: the caller's promise; nothing behind the end is read.
+    // SAFETY: the caller promises that `variable` is a string; nothing behind the end is read.
     unsafe {
         let text = CStr::from_ptr(variable).to_bytes();
         let list = text.strip_prefix(NAME)?;
@@ -200,7 +268,7 @@ unsafe fn is_ours(variable: *const c_char) -> Option<*const c_char> {
 /// # Safety
 /// `place` is in a list of pointers that ends with null.
 unsafe fn remove(mut place: *mut *mut c_char) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that `place` is in a list of pointers that ends with null.
     unsafe {
         while !(*place).is_null() {
             *place = *place.add(1);
@@ -212,7 +280,7 @@ unsafe fn remove(mut place: *mut *mut c_char) {
 /// # Safety
 /// `from` is the end of a string, `to` a place before it.
 unsafe fn copy_down(mut from: *const c_char, mut to: *mut c_char) {
-    // SAFETY: the caller's promise; the terminating zero is copied, too.
+    // SAFETY: the caller promises that `from` is the end of a string, `to` a place before it; the terminating zero is copied, too.
     unsafe {
         loop {
             *to = *from;

@@ -9,11 +9,15 @@
 //! recorded standard output and error, where they take *turns*.
 use crate::calls;
 use crate::control;
-use crate::control::Mode;
 use crate::ending;
+use crate::executed;
+use crate::failure;
+use crate::line::Line;
 use crate::local::Local;
+use crate::policy;
+use crate::policy::Inputs;
 use crate::replay;
-use crate::sites::Line;
+use crate::run_directory;
 use crate::sys;
 use crate::turns;
 use core::ffi::c_long;
@@ -26,85 +30,111 @@ use core::sync::atomic::Ordering::Release;
 use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_ADDRESS;
 use runtime_abi::CONTROL_BYTES;
-use runtime_abi::CONTROL_FD;
 use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::CONTROL_STRIDE;
 use runtime_abi::ControlHeader;
+use runtime_abi::DIRECTORY_FD;
+use runtime_abi::FROM_ELSEWHERE;
 use runtime_abi::HEADER_BYTES;
 use runtime_abi::PROCESSES_MAX;
 use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::SHOWN_MAX;
+use runtime_abi::STACK_LIMIT_MAX;
 use runtime_abi::ThreadSlot;
 use runtime_abi::call_sites::Entry;
 use runtime_abi::call_sites::OBJECTS_MAX;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::Table;
 use runtime_abi::ended;
-use runtime_abi::mode;
 use runtime_abi::origin;
 use runtime_abi::thread_state;
-
-/// How often a process that waits for its turn to write looks, at the latest.
-const LOOK_EVERY_NS: u64 = 1_000_000;
 
 /// Bytes mapped at `ROOT_CONTROL_ADDRESS`.
 static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 /// This process has just been forked, and is recorded (or replayed) as one of the run's.
 static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
-/// This process was forked, and its one thread has created no other: locks that others held will never be given back.
-static IS_ALONE: AtomicBool = AtomicBool::new(false);
-
-/// Must a lock of ours that is held be the remains of a thread that the fork left behind?
-pub fn is_alone() -> bool {
-    IS_ALONE.load(Relaxed)
-}
-
-/// There will be a second thread.
-pub fn is_alone_no_more() {
-    IS_ALONE.store(false, Relaxed);
+/// Arranges to be told when the process goes on as a forked child.
+pub fn watch() {
+    extern "C" fn in_child() {
+        // A fork made by a program that is not observed (any more) is none of our business.
+        if !policy::is_free() && !take_new_child() {
+            policy::let_go();
+            Local::uninstall();
+        }
+    }
+    // SAFETY: the handler is a function that lives as long as the process.
+    unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }
 
 /// Asked in the child, once: does it go on as a process of the run?
-pub fn take_new_child() -> bool {
+fn take_new_child() -> bool {
     IS_NEW_CHILD.swap(false, Relaxed)
 }
 
-/// Maps the control memory of this process, whose door is open. False: it is not to be observed.
+/// Maps the control memory of this process, whose door is open, and closes it, so that the program's descriptors are numbered as always. False: it is
+/// not to be observed.
 pub fn join() -> bool {
-    let bytes = sys::file_bytes(CONTROL_FD) as usize;
-    let mapped = bytes >= CONTROL_BYTES && sys::map_at(ROOT_CONTROL_ADDRESS, bytes, CONTROL_FD, 0, false).is_ok();
-    if !mapped {
-        ending::die(b"cannot map the control file", 0);
+    let door = control::descriptor();
+    let is_ours = map_control(door);
+    sys::close(door);
+    restore_stack_limit();
+    is_ours
+}
+
+/// What was executed with another limit of its stack than its own gets that back.
+fn restore_stack_limit() {
+    let [now, most] = sys::limit(libc::RLIMIT_STACK);
+    let own = control::root().shared.stack_limit.load(Relaxed).min(most);
+    if now == STACK_LIMIT_MAX && own > now {
+        sys::set_limit(libc::RLIMIT_STACK, [own, most]);
+    }
+}
+
+fn map_control(door: i32) -> bool {
+    let bytes = sys::file_bytes(door) as usize;
+    if bytes < CONTROL_BYTES {
+        failure::die(b"cannot map the control file", 0);
+    }
+    if let Err(errno) = sys::map_at(ROOT_CONTROL_ADDRESS, bytes, door, 0, false) {
+        failure::die(b"cannot map the control file (see ulimit -v)", errno);
     }
     ROOT_BYTES.store(bytes as u64, Relaxed);
     let root = control::root();
     if root.abi_version != runtime_abi::ABI_VERSION {
-        ending::die(
+        failure::die(
             b"this runtime and this refrain are of different versions; rebuild the program",
             0,
         );
     }
-    let is_recording = root.mode == mode::RECORD;
+    let is_recording = policy::wanted(root).1.inputs() == Inputs::Recorded;
     // The tool says which process of a replay this is by the descriptor's position.
     let process = match is_recording {
-        true => root.processes.fetch_add(1, Relaxed),
-        false => sys::position(CONTROL_FD) as u32,
+        true => root.shared.processes.fetch_add(1, Relaxed),
+        false => {
+            let position = sys::position(door);
+            if position & FROM_ELSEWHERE != 0 {
+                sys::change_directory(DIRECTORY_FD);
+                sys::close(DIRECTORY_FD);
+            }
+            position as u32
+        }
     };
     if is_recording && process > 0 {
         return create_executed(process);
     }
     let offset = process as u64 * CONTROL_STRIDE as u64;
-    if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, CONTROL_FD, offset, false) {
-        ending::die(b"cannot map the control file", errno);
+    if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, door, offset, false) {
+        failure::die(b"cannot map the control file (see ulimit -v)", errno);
     }
     if is_recording {
-        for (stream, place) in root.streams.iter().enumerate() {
+        for (stream, place) in root.shared.streams.iter().enumerate() {
             let [device, inode] = sys::file_identity(stream as i32 + 1);
             place[0].store(device, Relaxed);
             place[1].store(inode, Relaxed);
-            root.shown[stream + 1].store(stream as u8 + 1, Relaxed);
         }
-        root.first_threads.store(1, Relaxed);
+        // On a terminal, all three are the same.
+        note_shown(root, 3);
+        root.identity.first_threads.store(1, Relaxed);
     }
     true
 }
@@ -112,44 +142,57 @@ pub fn join() -> bool {
 /// Recording: a program that another process of the run has executed, or a shell in its name. There is one thread.
 fn create_executed(process: u32) -> bool {
     let root = control::root();
-    if root.follow == 0 || create(process, &[], ROOT_CONTROL_ADDRESS).is_err() {
-        root.forked.store(1, Relaxed);
+    if root.settings.follow.is(false) || create(process, &[], ROOT_CONTROL_ADDRESS).is_err() {
+        root.progress.forked.store(1, Relaxed);
         return false;
     }
     let header = control::header();
     begin_header(header, process, origin::EXECUTED);
-    header.first_threads.store(1, Relaxed);
-    for descriptor in 0..SHOWN_MAX {
+    header.identity.first_threads.store(1, Relaxed);
+    note_shown(header, SHOWN_MAX);
+    executed::describe();
+    true
+}
+
+/// Which of the first descriptors of this process are the recorded standard output or error.
+fn note_shown(header: &ControlHeader, descriptors: usize) {
+    for descriptor in 0..descriptors {
         let [device, inode] = sys::file_identity(descriptor as i32);
         let is_same = |stream: &&[_; 2]| {
             let [known_device, known_inode]: &[AtomicU64; 2] = stream;
             (known_device.load(Relaxed), known_inode.load(Relaxed)) == (device, inode) && inode != 0
         };
-        let stream = root.streams.iter().position(|stream| is_same(&stream));
-        header.shown[descriptor].store(stream.map_or(0, |stream| stream as u8 + 1), Relaxed);
+        let stream = control::root()
+            .shared
+            .streams
+            .iter()
+            .position(|stream| is_same(&stream));
+        header.identity.shown[descriptor].store(stream.map_or(0, |stream| stream as u8 + 1), Relaxed);
     }
-    describe_start();
-    true
 }
 
 /// What a file of a new process begins with, apart from what it has of the first process's.
 fn begin_header(header: &ControlHeader, process: u32, how: u32) {
-    header.process.store(process, Relaxed);
-    header.origin.store(how, Relaxed);
-    header.pid.store(sys::process_id(), Relaxed);
+    header.identity.process.store(process, Relaxed);
+    header.identity.origin.store(how, Relaxed);
+    header.identity.pid.store(sys::process_id(), Relaxed);
     for zero in [
-        &header.ended,
-        &header.forked,
-        &header.unknown_call,
-        &header.truncated,
-        &header.calls,
-        &header.shares_memory,
+        &header.progress.ended,
+        &header.progress.forked,
+        &header.progress.unknown_call,
+        &header.progress.truncated,
+        &header.progress.calls,
+        &header.progress.shares_memory,
     ] {
         zero.store(0, Relaxed);
     }
-    header.log_bytes.store(0, Relaxed);
-    header.epoch.store(0, Relaxed);
-    header.shown_bytes.iter().for_each(|bytes| bytes.store(0, Relaxed));
+    header.progress.log_bytes.store(0, Relaxed);
+    header.progress.epoch.store(0, Relaxed);
+    header
+        .progress
+        .shown_bytes
+        .iter()
+        .for_each(|bytes| bytes.store(0, Relaxed));
 }
 
 /// Creates the directory and the control file of a process, with the first process's settings and `slots`, and makes it
@@ -188,10 +231,12 @@ fn fill(file: i32, directory: &[u8], slots: &[ThreadSlot], like: u64) -> Result<
     let field = |offset: usize, bytes: &[u8]| sys::write_at(file, [bytes, &[]], offset as u64);
     field(offset_of!(ControlHeader, run_directory), directory)?;
     field(
-        offset_of!(ControlHeader, run_directory_bytes),
+        offset_of!(ControlHeader, identity.run_directory_bytes),
         &(directory.len() as u32).to_le_bytes(),
     )?;
-    field(offset_of!(ControlHeader, threads), &0u32.to_le_bytes())?;
+    field(offset_of!(ControlHeader, progress.threads), &0u32.to_le_bytes())?;
+    // Not part of the run before all of it is said.
+    field(offset_of!(ControlHeader, progress.attached), &0u32.to_le_bytes())?;
     sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, file, 0, true)
 }
 
@@ -224,99 +269,65 @@ fn copy_call_sites(file: i32, from: u64) -> Result<(), i32> {
     Ok(())
 }
 
-/// Writes down how the program was started: the tool starts it the same way in replay.
-fn describe_start() {
-    let mut buffer = [0; 4352];
-    let path = control::path_in_run(b"start", &mut buffer);
-    let Ok(start) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) else {
-        return;
-    };
-    // SAFETY: the loader keeps the string for the life of the process.
-    let called = unsafe {
-        let name = libc::getauxval(libc::AT_EXECFN) as *const core::ffi::c_char;
-        if name.is_null() {
-            b""
-        } else {
-            core::ffi::CStr::from_ptr(name).to_bytes()
-        }
-    };
-    sys::write_all(start, called);
-    for link in [b"/proc/self/exe\0".as_slice(), b"/proc/self/cwd\0"] {
-        sys::write_all(start, b"\0");
-        let mut target = [0; 4096];
-        sys::write_all(start, sys::read_link(link, &mut target));
-    }
-    sys::write_all(start, b"\0");
-    sys::close(start);
-    copy_to_run(b"/proc/self/cmdline\0", b"arguments");
-    copy_to_run(b"/proc/self/environ\0", b"environment");
-}
-
-/// Copies a file into the directory of this process.
-pub fn copy_to_run(from: &[u8], name: &[u8]) {
-    let mut buffer = [0; 4352];
-    let Ok(source) = sys::open(from, libc::O_RDONLY) else {
-        return;
-    };
-    let path = control::path_in_run(name, &mut buffer);
-    if let Ok(copy) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) {
-        let mut block = [0u8; 4096];
-        loop {
-            match sys::read(source, &mut block) {
-                bytes if bytes > 0 => sys::write_all(copy, &block[..bytes as usize]),
-                _ => break,
-            }
-        }
-        sys::close(copy);
-    }
-    sys::close(source);
-}
-
-/// Is this call a fork: a new process with memory of its own?
-pub const fn is_fork(number: c_long, arguments: &[usize; 6]) -> bool {
-    number == libc::SYS_fork || number == libc::SYS_clone && arguments[0] as i32 & libc::CLONE_VM == 0
-}
-
 impl Local {
     /// Recording: forks, and follows the child if that is wanted. Returns twice.
     #[inline(never)]
-    pub fn record_fork(&mut self, number: c_long, real: impl FnOnce() -> isize) -> isize {
-        let process = match control::root().follow {
-            0 => 0,
-            _ => {
+    pub fn record_fork(&self, number: c_long, real: impl FnOnce() -> isize) -> isize {
+        let process = match control::root().settings.follow.is(true) {
+            false => 0,
+            true => {
                 // Who is writing has no turn, as long as there is one process: it is to be done with that.
                 let _streams = [1, 2].map(calls::write_alone);
-                control::root().processes.fetch_add(1, Relaxed)
+                control::root().shared.processes.fetch_add(1, Relaxed)
             }
         };
         if process != 0 {
-            control::note_family();
+            control::note_process_order();
         }
         // The parent goes on counting in the slot that the child begins with.
         // SAFETY: a slot is numbers only, and this one is written by this thread alone.
         let slot = unsafe { core::ptr::read(self.slot) };
-        // The child may have done much before its parent comes back.
+        // Logged before it happens: the child may have done much before its parent comes back, or the parent be killed before.
         let began = calls::now();
-        let result = real();
-        if result != 0 {
+        let entry = |result: isize| {
             let mut entry = self.input_entry(number, result, process);
             entry.time = began;
-            self.log_entry(entry, &[]);
+            entry
+        };
+        self.log_entry(entry(1), &[]);
+        let result = real();
+        if result != 0 {
+            self.inputs.writer.correct_last(entry(result));
             self.complete();
             return result;
         }
         if process == 0 || self.go_on_as(process, slot).is_err() {
-            control::detach();
+            policy::let_go();
             Local::uninstall();
         }
         0
     }
 
+    /// Live: the child is not observed. (Runs that followed theirs are refused by the tool.)
+    pub fn pass_fork(&self, real: impl FnOnce() -> isize) -> isize {
+        let result = real();
+        if result == 0 {
+            policy::let_go();
+            Local::uninstall();
+            return 0;
+        }
+        self.complete();
+        result
+    }
+
     /// The child: goes on in files of its own.
-    fn go_on_as(&mut self, process: u32, before: ThreadSlot) -> Result<(), i32> {
+    fn go_on_as(&self, process: u32, before: ThreadSlot) -> Result<(), i32> {
         let parent = control::header();
-        let threads = (parent.threads.load(Acquire) as usize).min(runtime_abi::THREADS_MAX);
-        let (parent_number, epoch) = (parent.process.load(Relaxed), parent.epoch.load(Acquire));
+        let threads = (parent.progress.threads.load(Acquire) as usize).min(runtime_abi::THREADS_MAX);
+        let (parent_number, epoch) = (
+            parent.identity.process.load(Relaxed),
+            parent.progress.epoch.load(Acquire),
+        );
         let mut objects = [0; 4352];
         control::path_in_run(b"objects", &mut objects);
         // SAFETY: the mapping has THREADS_MAX slots after its header.
@@ -324,7 +335,7 @@ impl Local {
             core::slice::from_raw_parts((CONTROL_ADDRESS as usize + HEADER_BYTES) as *const ThreadSlot, threads)
         };
         create(process, slots, CONTROL_ADDRESS)?;
-        calls::rights::forget_directory();
+        run_directory::forget();
         let slot = self.slot;
         slot.count.store(before.count.into_inner(), Relaxed);
         slot.gate.store(before.gate.into_inner(), Relaxed);
@@ -337,14 +348,14 @@ impl Local {
         slot.signal.store(0, Relaxed);
         let header = control::header();
         begin_header(header, process, origin::FORKED);
-        control::note_family();
-        header.parent.store(parent_number, Relaxed);
-        header.epoch.store(epoch, Relaxed);
-        header.threads.store(threads as u32, Relaxed);
-        header.first_threads.store(threads as u32, Relaxed);
-        header.main_thread.store(self.index, Relaxed);
-        header.main_count.store(self.event(), Relaxed);
-        header.calls.store(1, Relaxed);
+        control::note_process_order();
+        header.identity.parent.store(parent_number, Relaxed);
+        header.progress.epoch.store(epoch, Relaxed);
+        header.progress.threads.store(threads as u32, Relaxed);
+        header.identity.first_threads.store(threads as u32, Relaxed);
+        header.identity.main_thread.store(self.index, Relaxed);
+        header.identity.main_count.store(self.event(), Relaxed);
+        header.progress.calls.store(1, Relaxed);
         for index in (0..threads as u32).filter(|index| *index != self.index) {
             let slot = control::slot(index);
             if slot.state.load(Relaxed) != thread_state::UNUSED {
@@ -359,18 +370,18 @@ impl Local {
         // All that was shared before is before whatever this process does.
         self.slot.seen.store(epoch, Relaxed);
         self.begin_files();
-        self.log.create();
-        copy_to_run(&objects, b"objects");
+        self.access.log.create();
+        run_directory::copy_in(&objects, b"objects");
         sys::register_barrier();
         IS_NEW_CHILD.store(true, Relaxed);
-        IS_ALONE.store(true, Relaxed);
+        control::set_alone(true);
         calls::nobody_writes();
-        header.attached.store(1, Release);
+        header.progress.attached.store(1, Release);
         Ok(())
     }
 
     /// Replay: forks if the recorded process did, and the child was followed.
-    pub fn replay_fork(&mut self, number: c_long, mut arguments: [usize; 6]) -> isize {
+    pub fn answer_fork(&self, number: c_long, mut arguments: [usize; 6]) -> isize {
         let call = self.next_call(number);
         let (result, process) = (call.entry.result as isize, call.entry.check);
         if result <= 0 || !has_part(process) {
@@ -383,7 +394,7 @@ impl Local {
         }
         let count = self.event();
         // The tool waits for as many.
-        control::root().processes.fetch_add(1, Relaxed);
+        control::root().shared.processes.fetch_add(1, Relaxed);
         calls::share_channels();
         // SAFETY: the program's own call, but for the signal.
         match unsafe { sys::syscall(number, arguments) } {
@@ -395,44 +406,56 @@ impl Local {
                 self.complete();
                 result
             }
-            error => ending::die(b"cannot fork, as the recorded process did", -error as i32),
+            error => failure::die(b"cannot fork, as the recorded process did", -error as i32),
         }
     }
 
-    fn replay_as(&mut self, process: u32, count: u64) {
+    fn replay_as(&self, process: u32, count: u64) {
         if !sys::duplicate_mapping(
             ROOT_CONTROL_ADDRESS + process as u64 * CONTROL_STRIDE as u64,
             CONTROL_ADDRESS,
             CONTROL_STRIDE,
         ) {
-            ending::die(b"cannot map the control memory of a forked process", 0);
+            failure::die(b"cannot map the control memory of a forked process", 0);
         }
         self.slot.count.store(count, Relaxed);
+        // Its threads may be one where its parent had several, which take turns.
+        policy::choose(control::header());
         replay::open_schedule();
         self.begin_files();
         IS_NEW_CHILD.store(true, Relaxed);
         self.install_again();
         turns::begin(self.index);
         turns::watch_time();
-        control::header().attached.store(1, Release);
+        control::header().progress.attached.store(1, Release);
     }
 
     /// Recording: becomes another program, if that succeeds.
-    pub fn record_exec(&mut self, number: c_long, real: impl FnOnce() -> isize) -> isize {
+    pub fn record_exec(&self, number: c_long, real: impl FnOnce() -> isize) -> isize {
         self.log_call(number, 0, 0, &[]);
         let header = control::header();
         self.slot.signal.store(runtime_abi::ENDED_BY_EXIT, Relaxed);
-        header.ended.store(ended::REPLACED, Release);
+        header.progress.ended.store(ended::REPLACED, Release);
         let result = with_open_door(real);
-        header.ended.store(ended::NOT_SAID, Relaxed);
+        header.progress.ended.store(ended::NOT_SAID, Relaxed);
         self.slot.signal.store(0, Relaxed);
-        self.inputs.correct_last(self.input_entry(number, result, 0));
+        self.inputs.writer.correct_last(self.input_entry(number, result, 0));
+        self.complete();
+        result
+    }
+
+    /// Live: becomes another program, if that succeeds. Nobody observes that one.
+    pub fn pass_exec(&self, real: impl FnOnce() -> isize) -> isize {
+        let header = control::header();
+        header.progress.ended.store(ended::REPLACED, Release);
+        let result = real();
+        header.progress.ended.store(ended::NOT_SAID, Relaxed);
         self.complete();
         result
     }
 
     /// Replay: the recorded process became another program here, which the tool starts; or it could not.
-    pub fn replay_exec(&mut self, number: c_long) -> isize {
+    pub fn answer_exec(&self, number: c_long) -> isize {
         let call = self.next_call(number);
         if call.entry.result == 0 {
             ending::by_exec();
@@ -455,96 +478,42 @@ fn has_part(process: u32) -> bool {
 /// Does `action`, which starts another program, so that the program can join the run.
 pub fn with_open_door<R>(action: impl FnOnce() -> R) -> R {
     let root = control::root();
-    if root.follow == 0 || control::mode() != Mode::Record {
+    if root.settings.follow.is(false) || !policy::are_inputs_recorded() {
         return action();
     }
     let mut buffer = [0; 4352];
     let path = control::path_in(control::directory_of(root), b"control", &mut buffer);
-    let is_open = sys::open(path, libc::O_RDWR).is_ok_and(|file| sys::renumber(file, CONTROL_FD));
+    let door = control::descriptor();
+    let [descriptors, descriptors_most] = sys::limit(libc::RLIMIT_NOFILE);
+    let is_beyond = door as u64 >= descriptors;
+    // A descriptor stays open when the limit is lowered below it.
+    if is_beyond {
+        sys::set_limit(libc::RLIMIT_NOFILE, [door as u64 + 1, descriptors_most]);
+    }
+    let is_open = sys::open(path, libc::O_RDWR).is_ok_and(|file| sys::renumber(file, door));
+    if is_beyond {
+        sys::set_limit(libc::RLIMIT_NOFILE, [descriptors, descriptors_most]);
+    }
+    let [stack, stack_most] = sys::limit(libc::RLIMIT_STACK);
+    let is_too_much = stack > STACK_LIMIT_MAX && !control::inputs_only();
+    if is_too_much {
+        root.shared.stack_limit.store(stack, Relaxed);
+        sys::set_limit(libc::RLIMIT_STACK, [STACK_LIMIT_MAX, stack_most]);
+    }
     let result = action();
+    if is_too_much {
+        sys::set_limit(libc::RLIMIT_STACK, [stack, stack_most]);
+    }
     if is_open {
-        sys::close(CONTROL_FD);
+        sys::close(door);
     }
     result
 }
 
 /// A program was started by other means than `fork` and `exec`.
 pub fn note_spawn() {
-    control::root().spawned.fetch_add(1, Relaxed);
-    if control::root().follow == 0 {
-        control::root().forked.store(1, Relaxed);
+    control::root().shared.spawned.fetch_add(1, Relaxed);
+    if control::root().settings.follow.is(false) {
+        control::root().progress.forked.store(1, Relaxed);
     }
-}
-
-/// The entry of inputs that says when, among all processes, what comes next was written.
-pub const TURN: c_long = 0xfff0;
-
-/// While this exists, no other process writes to the same stream.
-pub struct Turn {
-    /// Nothing: the run directory is out of reach. Then turns are as they are taken, which is nearly as they are used.
-    lock: Option<i32>,
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if let Some(lock) = self.lock {
-            // Another thread may have forked meanwhile: the child has the descriptor, too, and closing ours would leave the lock to it.
-            sys::unlock_file(lock);
-            sys::close(lock);
-        }
-    }
-}
-
-/// Recording: the order in which processes write to a stream, 1 or 2, is that in which they have been here.
-pub fn take_turn(local: &mut Local, stream: i32) -> Option<Turn> {
-    let root = control::root();
-    let turns = &root.turns[stream as usize - 1];
-    if root.processes.load(Relaxed) < 2 {
-        // The first process alone has written so far: that comes before all turns of others.
-        turns.fetch_add(1, Relaxed);
-        return None;
-    }
-    let mut buffer = [0; 4352];
-    let path = control::path_in(
-        control::directory_of(root),
-        if stream == 1 { b"stdout" } else { b"stderr" },
-        &mut buffer,
-    );
-    // A lock that goes away with its holder, however that ends.
-    let lock = sys::open(path, libc::O_RDONLY).ok();
-    if let Some(lock) = lock {
-        local.blocking(|| sys::lock_file(lock));
-    }
-    let turn = turns.fetch_add(1, Relaxed);
-    local.log_call(TURN, turn as isize, 0, &[]);
-    Some(Turn { lock })
-}
-
-/// Replay: does `write` when it is its turn, or at once if there was no other process to take turns with.
-pub fn in_turn(turn: Option<u32>, stream: i32, write: impl FnOnce()) {
-    let turns = &control::root().turns[stream as usize - 1];
-    // Nobody compares the output under a debugger, where a process may be stopped for as long as it takes.
-    if let Some(turn) = turn.filter(|_| control::header().debugged == 0) {
-        while turns.load(Acquire) != turn {
-            if control::has_diverged() {
-                replay::sleep_forever();
-            }
-            sys::shared_futex_wait(turns, turns.load(Acquire), LOOK_EVERY_NS);
-        }
-    }
-    write();
-    turns.fetch_add(1, Release);
-    if control::root().processes.load(Relaxed) > 0 || turn.is_some() {
-        sys::shared_futex_wake_all(turns);
-    }
-}
-
-/// Tells the tool how the process is about to end.
-pub fn note_exit_status(status: usize) {
-    control::header().ended.store((status as u32 & 0xff) + 1, Release);
-}
-
-/// Calls of this process are recorded, or answered.
-pub fn note_calls() {
-    control::header().calls.store(calls::is_installed() as u32, Relaxed);
 }

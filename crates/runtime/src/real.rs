@@ -1,4 +1,5 @@
 //! The functions we stand in front of, as the next object in search order has them.
+use crate::failure;
 use core::ffi::CStr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
@@ -33,7 +34,7 @@ impl Real {
             found = self.find_unseen();
         }
         if found.is_null() {
-            crate::ending::die(self.name.to_bytes(), libc::ENOSYS);
+            failure::die(self.name.to_bytes(), libc::ENOSYS);
         }
         self.address.store(found, Relaxed);
         found

@@ -1,7 +1,7 @@
 //! Site tables of the program's objects: they register when they are loaded, logs name sites by number.
-use crate::calls::rights;
-use crate::control;
-use crate::control::Mode;
+use crate::line::Line;
+use crate::policy;
+use crate::run_directory;
 use crate::sys;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
@@ -20,19 +20,28 @@ struct Object {
     base: AtomicU32,
 }
 
-static OBJECTS: [Object; OBJECTS_MAX] = [const {
-    Object {
-        start: AtomicU64::new(0),
-        stop: AtomicU64::new(0),
-        base: AtomicU32::new(0),
-    }
-}; OBJECTS_MAX];
-static COUNT: AtomicU32 = AtomicU32::new(0);
+/// All that have registered. Only what counts is looked at.
+struct Registered {
+    objects: [Object; OBJECTS_MAX],
+    count: AtomicU32,
+}
+
+/// Written by `register` alone, under the loader's lock, and only behind what counts; so what was found once stays as it is.
+static REGISTERED: Registered = Registered {
+    objects: [const {
+        Object {
+            start: AtomicU64::new(0),
+            stop: AtomicU64::new(0),
+            base: AtomicU32::new(0),
+        }
+    }; OBJECTS_MAX],
+    count: AtomicU32::new(0),
+};
 
 /// The number of the site record at `address`; 0 if it is unknown.
 pub fn number(address: u64) -> SiteId {
-    // Acquire: pairs with the Release in `__refrain_register`.
-    for object in &OBJECTS[..COUNT.load(Acquire) as usize] {
+    // Acquire: pairs with the Release in `register`.
+    for object in &REGISTERED.objects[..REGISTERED.count.load(Acquire) as usize] {
         let start = object.start.load(Relaxed);
         if (start..object.stop.load(Relaxed)).contains(&address) {
             return SiteId(object.base.load(Relaxed) + ((address - start) / SITE_BYTES) as u32);
@@ -47,7 +56,7 @@ pub fn number(address: u64) -> SiteId {
 /// `site` is a record of a site table.
 #[inline]
 pub unsafe fn element(site: *const u8) -> u32 {
-    // SAFETY: the caller's promise; records are aligned to 16 bytes.
+    // SAFETY: the caller promises that `site` is a record of a site table; records are aligned to 16 bytes.
     unsafe { site.add(runtime_abi::SITE_ELEMENT_OFFSET).cast::<u32>().read() }
 }
 
@@ -77,41 +86,31 @@ pub fn allocation_element(address: u64) -> Option<u32> {
     (kind == runtime_abi::SITE_KIND_ALLOCATION && element != 0).then_some(element)
 }
 
-/// Called by each instrumented object's constructor; the loader runs constructors one at a time.
-///
-/// # Safety
-/// `start..stop` is the object's site section.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __refrain_register(start: *const u8, stop: *const u8, abi_version: u32) {
-    crate::startup::ensure();
-    if control::mode() == Mode::Off {
-        return;
-    }
-    if abi_version != runtime_abi::ABI_VERSION {
-        crate::ending::die(
-            b"an object of this program was built by another version of refrain; rebuild it",
-            0,
-        );
-    }
-    let count = COUNT.load(Relaxed) as usize;
-    if count == OBJECTS_MAX || OBJECTS[..count].iter().any(|o| o.start.load(Relaxed) == start as u64) {
+/// An instrumented object with this site section is there; the loader runs constructors one at a time.
+pub fn register(start: *const u8, stop: *const u8) {
+    let count = REGISTERED.count.load(Relaxed) as usize;
+    if count == OBJECTS_MAX
+        || REGISTERED.objects[..count]
+            .iter()
+            .any(|o| o.start.load(Relaxed) == start as u64)
+    {
         return;
     }
     let base = match count {
         0 => 0,
         n => {
-            let last = &OBJECTS[n - 1];
+            let last = &REGISTERED.objects[n - 1];
             let bytes = last.stop.load(Relaxed) - last.start.load(Relaxed);
             last.base.load(Relaxed) + bytes.div_ceil(SITE_BYTES) as u32
         }
     };
-    let object = &OBJECTS[count];
+    let object = &REGISTERED.objects[count];
     object.start.store(start as u64, Relaxed);
     object.stop.store(stop as u64, Relaxed);
     object.base.store(base, Relaxed);
     // Release: the entry is whole before it counts.
-    COUNT.store(count as u32 + 1, Release);
-    if control::mode() == Mode::Record {
+    REGISTERED.count.store(count as u32 + 1, Release);
+    if policy::is_observed() {
         list_object(start, stop, base);
     }
 }
@@ -143,51 +142,8 @@ fn list_object(start: *const u8, stop: *const u8, base: u32) {
     line.text(b" ");
     line.text(path);
     line.text(b"\n");
-    if let Ok(file) = rights::open(b"objects", libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND) {
+    if let Ok(file) = run_directory::open(b"objects", libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND) {
         sys::write_all(file, line.bytes());
         sys::close(file);
-    }
-}
-
-/// A short text put together without allocating; what does not fit is cut off.
-pub struct Line {
-    text: [u8; 4352],
-    length: usize,
-}
-
-impl Default for Line {
-    fn default() -> Line {
-        Line {
-            text: [0; 4352],
-            length: 0,
-        }
-    }
-}
-
-impl Line {
-    pub fn text(&mut self, bytes: &[u8]) {
-        let room = self.text.len() - self.length;
-        let bytes = &bytes[..bytes.len().min(room)];
-        self.text[self.length..self.length + bytes.len()].copy_from_slice(bytes);
-        self.length += bytes.len();
-    }
-
-    pub fn number(&mut self, mut value: u64) {
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (value % 10) as u8;
-            value /= 10;
-            if value == 0 {
-                break;
-            }
-        }
-        let from = at;
-        self.text(&digits[from..]);
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.text[..self.length]
     }
 }

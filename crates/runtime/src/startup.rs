@@ -1,13 +1,18 @@
 //! How a process is taken over: once, by whoever calls us first (an allocation, usually, before any constructor).
+use crate::callers;
 use crate::control;
-use crate::control::Mode;
 use crate::ending;
+use crate::failure;
+use crate::handlers;
 use crate::heap;
 use crate::local::Local;
+use crate::policy;
 use crate::preload;
 use crate::processes;
 use crate::real;
 use crate::replay;
+use crate::run_directory;
+use crate::sites;
 use crate::sys;
 use crate::turns;
 use core::sync::atomic::AtomicBool;
@@ -15,14 +20,10 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
-use runtime_abi::CELL_XOR;
-use runtime_abi::CHUNK_BYTES;
-use runtime_abi::CHUNK_SHADOW;
-use runtime_abi::GHOST_XOR;
-use runtime_abi::HIDING_PAGES;
-use runtime_abi::HIDING_PAGES_BYTES;
-use runtime_abi::REGIONS;
+use runtime_abi::memory_map;
+use runtime_abi::memory_map::Region;
 
+/// How far it has come. `DONE` is written when all is ready, with Release; whoever sees it, with Acquire, sees that.
 static STATE: AtomicU32 = AtomicU32::new(NEW);
 const NEW: u32 = 0;
 const UNDER_WAY: u32 = 1;
@@ -45,7 +46,11 @@ fn start() {
     if STATE.compare_exchange(NEW, UNDER_WAY, Relaxed, Relaxed).is_err() {
         return;
     }
-    if control::attach() != Mode::Off {
+    if control::is_offered() && processes::join() {
+        let settings = policy::choose(control::header());
+        control::attach(&settings);
+    }
+    if !policy::is_free() {
         take_over();
     }
     STATE.store(DONE, Release);
@@ -66,23 +71,26 @@ static CONSTRUCTOR: extern "C" fn() = {
 
 /// The rest of it, when the loader is done. Once.
 pub fn construct() {
+    /// Set by the first one to come here.
     static IS_DONE: AtomicBool = AtomicBool::new(false);
     ensure();
-    if control::mode() == Mode::Off || IS_DONE.swap(true, Relaxed) {
+    if policy::is_free() || IS_DONE.swap(true, Relaxed) {
         return;
     }
-    if control::mode() == Mode::Record {
-        control::header().pid.store(sys::process_id(), Relaxed);
+    if !policy::are_inputs_answered() {
+        control::header().identity.pid.store(sys::process_id(), Relaxed);
     }
     preload::hide();
     preload::remember();
     if !control::inputs_only() {
         load_unwinder();
     }
+    handlers::begin();
     crate::calls::install();
     ending::watch();
+    processes::watch();
     if !control::inputs_only() {
-        crate::interpose::find_foreign_callers();
+        callers::find();
         crate::interpose::prepare_openmp();
     }
     crate::interpose::prepare_threads();
@@ -127,8 +135,8 @@ fn fix_arenas() {
 
 fn take_over() {
     if !control::inputs_only() {
-        if control::mode() == Mode::Record && !sys::register_barrier() {
-            ending::die(
+        if policy::is_observed() && !sys::register_barrier() {
+            failure::die(
                 b"this kernel has no membarrier(PRIVATE_EXPEDITED), which recording needs",
                 libc::ENOSYS,
             );
@@ -136,40 +144,56 @@ fn take_over() {
         reserve_shadow();
         heap::reserve();
     }
-    if control::mode() == Mode::Replay {
+    if policy::is_imposed() {
         replay::open_schedule();
     }
     let index = control::new_thread();
     assert!(index == 0, "the control file has been used before");
     let Some(local) = Local::prepare(index) else {
-        ending::die(b"cannot map memory for the main thread", libc::ENOMEM)
+        failure::die(b"cannot map memory for the main thread", libc::ENOMEM)
     };
-    if control::mode() == Mode::Record {
-        local.log.create();
+    if policy::is_observed() {
+        local.access.log.create();
         // Which libraries the program has: the tool hashes them.
-        processes::copy_to_run(b"/proc/self/maps\0", b"maps");
+        run_directory::copy_in(b"/proc/self/maps\0", b"maps");
     }
     Local::install(local);
     turns::begin(index);
-    control::observe();
+    control::observe(policy::may_be_quick());
 }
 
 /// Reserves the shadow of all regions. Nothing of it uses memory until it is touched.
 fn reserve_shadow() {
-    let reserve = |address: u64, bytes: u64| {
-        if let Err(errno) = sys::map_at(address, bytes as usize, -1, 0, false) {
-            ending::die(
+    let reserve = |region: &Region| {
+        if let Err(errno) = sys::map_at(region.start, region.bytes as usize, -1, 0, false) {
+            failure::die(
                 b"cannot reserve address space for shadow memory (see vm.overcommit_memory, ulimit -v)",
                 errno,
             );
         }
     };
-    reserve(HIDING_PAGES, HIDING_PAGES_BYTES);
-    for (start, bytes) in REGIONS {
-        reserve(CHUNK_SHADOW + start / CHUNK_BYTES * 8, bytes / CHUNK_BYTES * 8);
-        // The XOR has bits below the region's size: whole pages are permuted inside, nothing leaves the region.
-        let high = !0xfffu64;
-        reserve(start ^ (CELL_XOR & high), bytes);
-        reserve(start ^ (GHOST_XOR & high), bytes);
+    reserve(&memory_map::HIDING_PAGES);
+    memory_map::PROGRAM
+        .iter()
+        .for_each(|program| reserve(&program.chunk_words()));
+    memory_map::CELLS.iter().chain(&memory_map::GHOSTS).for_each(reserve);
+}
+
+/// Called by each instrumented object's constructor.
+///
+/// # Safety
+/// `start..stop` is the object's site section.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_register(start: *const u8, stop: *const u8, abi_version: u32) {
+    ensure();
+    if policy::is_free() {
+        return;
     }
+    if abi_version != runtime_abi::ABI_VERSION {
+        failure::die(
+            b"an object of this program was built by another version of refrain; rebuild it",
+            0,
+        );
+    }
+    sites::register(start, stop);
 }

@@ -1,7 +1,9 @@
 //! Raw system calls: no errno, no cancellation points, nothing of libc's.
+use crate::line::Line;
 use core::arch::asm;
 use core::arch::naked_asm;
 use core::sync::atomic::AtomicU32;
+use thread_cells::HandlerWord;
 
 /// Makes a system call; the result is the kernel's (negative: an errno).
 ///
@@ -10,7 +12,8 @@ use core::sync::atomic::AtomicU32;
 pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     let result: isize;
     let [a, b, c, d, e, f] = arguments;
-    // SAFETY: the kernel clobbers rcx, r11 and rax only; what the call does to memory is the caller's promise.
+    // SAFETY: the kernel clobbers rcx, r11 and rax only; the caller promises what the call demands of its arguments,
+    // and so what it does to memory.
     unsafe {
         asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
              in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -18,23 +21,30 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// The same, for a call that may wait, and that `leave_call` can end.
+/// What `waiting_syscall` yields if the call was not made, or is to be made again: a signal's handler comes first. The kernel uses
+/// this number inside for the same, and gives it to no program.
+pub const PUT_OFF: isize = -512;
+
+/// The same, for a call that may wait, and that `leave_call` can end. If `pending` is not 0 it is put off; between the look at that and
+/// the instruction there is no gap, as a signal that comes there has the call left.
 ///
 /// # Safety
 /// As the system call `number` demands of its arguments.
-pub unsafe fn waiting_syscall(number: i64, arguments: [usize; 6]) -> isize {
-    // SAFETY: the caller's promise.
-    unsafe { enter_call(number, &arguments) }
+pub unsafe fn waiting_syscall(number: i64, arguments: [usize; 6], pending: &HandlerWord) -> isize {
+    // SAFETY: the caller promises what the system call `number` demands of its arguments.
+    unsafe { enter_call(number, &arguments, pending) }
 }
 
 /// # Safety
 /// As the system call demands of its arguments.
 #[unsafe(naked)]
-unsafe extern "C" fn enter_call(number: i64, arguments: &[usize; 6]) -> isize {
+unsafe extern "C" fn enter_call(number: i64, arguments: &[usize; 6], pending: &HandlerWord) -> isize {
     naked_asm!(
         ".cfi_startproc",
         "mov rax, rdi",
         "mov r11, rsi",
+        "cmp qword ptr [rdx], 0",
+        "jne 2f",
         "mov rdi, [r11]",
         "mov rsi, [r11 + 8]",
         "mov rdx, [r11 + 16]",
@@ -46,13 +56,17 @@ unsafe extern "C" fn enter_call(number: i64, arguments: &[usize; 6]) -> isize {
         "syscall",
         "__refrain_call_begun:",
         "ret",
+        "2:",
+        "mov rax, {put_off}",
+        "ret",
         ".cfi_endproc",
+        put_off = const PUT_OFF,
     )
 }
 
 /// In a signal handler: if the interrupted thread is about to make its `waiting_syscall`, or to make it once more (the
-/// kernel has then put it back before the instruction), the call is left out and has been interrupted.
-pub fn leave_call(context: &mut libc::ucontext_t) {
+/// kernel has then put it back before the instruction), the call is left out and yields `result`.
+pub fn leave_call(context: &mut libc::ucontext_t, result: isize) {
     unsafe extern "C" {
         static __refrain_call_begun: u8;
     }
@@ -60,7 +74,7 @@ pub fn leave_call(context: &mut libc::ucontext_t) {
     let begun = &raw const __refrain_call_begun as usize;
     let before = enter_call as *const () as usize..begun;
     if before.contains(&(registers[libc::REG_RIP as usize] as usize)) {
-        registers[libc::REG_RAX as usize] = -libc::EINTR as i64;
+        registers[libc::REG_RAX as usize] = result as i64;
         registers[libc::REG_RIP as usize] = begun as i64;
     }
 }
@@ -105,8 +119,25 @@ pub fn map_at(address: u64, bytes: usize, file: i32, offset: u64, replace: bool)
 /// # Safety
 /// Nobody uses it.
 pub unsafe fn unmap(address: u64, bytes: usize) {
-    // SAFETY: the caller's promise. It cannot fail for whole pages.
+    // SAFETY: the caller promises that nobody uses it. It cannot fail for whole pages.
     unsafe { syscall(libc::SYS_munmap, [address as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Can the program read these bytes? The kernel says so, page by page, and nothing is done.
+pub fn is_readable(address: usize, bytes: usize) -> bool {
+    const PAGE: usize = 4096;
+    let Some(last) = address.checked_add(bytes.saturating_sub(1)) else {
+        return false;
+    };
+    // No way to change the mask: a set that can be read is refused as EINVAL, any other one as EFAULT. Null would be no set.
+    const NO_WAY: usize = 99;
+    const AT: usize = 8;
+    let is_page_readable = |page: usize| {
+        // SAFETY: the kernel reads eight bytes there, if it can, and writes nothing.
+        let refused = unsafe { syscall(libc::SYS_rt_sigprocmask, [NO_WAY, page * PAGE + AT, 0, 8, 0, 0]) };
+        refused != -libc::EFAULT as isize
+    };
+    (address / PAGE..=last / PAGE).all(is_page_readable)
 }
 
 /// Makes `[address, address + bytes)` inaccessible: a guard below a stack.
@@ -167,6 +198,29 @@ pub fn duplicate(file: i32, least: usize) -> i32 {
     if got >= 0 { got as i32 } else { -1 }
 }
 
+/// Copies memory of this process that may not be there. Returns how many bytes of it are, from its beginning.
+pub fn copy_own(from: usize, to: usize, bytes: usize) -> usize {
+    const PAGE_BYTES: usize = 4096;
+    // Of a piece that is not there as a whole the kernel need not copy anything.
+    let first = bytes.min(PAGE_BYTES - from % PAGE_BYTES);
+    let piece = |base: usize, bytes: usize| libc::iovec {
+        iov_base: base as *mut core::ffi::c_void,
+        iov_len: bytes,
+    };
+    let own = [piece(to, bytes)];
+    let pieces = [piece(from, first), piece(from.wrapping_add(first), bytes - first)];
+    let arguments = [
+        process_id() as usize,
+        own.as_ptr() as usize,
+        own.len(),
+        pieces.as_ptr() as usize,
+        pieces.len(),
+        0,
+    ];
+    // SAFETY: callers give memory of theirs to be written; what is read is checked by the kernel.
+    unsafe { syscall(libc::SYS_process_vm_readv, arguments) }.max(0) as usize
+}
+
 /// Makes `user` the owner of a file in an open directory, or of that itself if the name is empty; if we may.
 pub fn give_to(directory: i32, name: &[u8], user: u32) {
     assert!(name.last() == Some(&0));
@@ -194,6 +248,7 @@ pub fn close(file: i32) {
 
 /// Makes room for `[offset, offset + bytes)`, so that touching a mapping of it cannot fail.
 pub fn allocate(file: i32, offset: u64, bytes: usize) -> Result<(), i32> {
+    check_file_limit(offset + bytes as u64)?;
     // SAFETY: changes a file, not memory.
     let got = unsafe { syscall(libc::SYS_fallocate, [file as usize, 0, offset as usize, bytes, 0, 0]) };
     if got == 0 { Ok(()) } else { Err(-got as i32) }
@@ -201,6 +256,7 @@ pub fn allocate(file: i32, offset: u64, bytes: usize) -> Result<(), i32> {
 
 /// The same for what is written to the file later: its length stays as it is.
 pub fn allocate_ahead(file: i32, offset: u64, bytes: u64) -> Result<(), i32> {
+    check_file_limit(offset + bytes)?;
     let arguments = [
         file as usize,
         libc::FALLOC_FL_KEEP_SIZE as usize,
@@ -233,6 +289,8 @@ pub fn write_all(file: i32, mut bytes: &[u8]) {
 
 /// Writes both parts, one behind the other, from `offset` on.
 pub fn write_at(file: i32, parts: [&[u8]; 2], mut offset: u64) -> Result<(), i32> {
+    let bytes: usize = parts.iter().map(|part| part.len()).sum();
+    check_file_limit(offset + bytes as u64)?;
     let part = |bytes: &[u8]| libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
@@ -327,6 +385,66 @@ pub fn yield_now() {
     unsafe { syscall(libc::SYS_sched_yield, [0; 6]) };
 }
 
+/// Bytes that were written to a pipe, by one of its ends, and not yet read; 0 if it is none.
+pub fn bytes_in_pipe(descriptor: i32) -> i32 {
+    let mut bytes = 0i32;
+    // SAFETY: the kernel writes one number.
+    unsafe {
+        syscall(
+            libc::SYS_ioctl,
+            [
+                descriptor as usize,
+                libc::FIONREAD as usize,
+                &raw mut bytes as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    bytes
+}
+
+/// Has somebody the other end of a pipe whose end for writing this is?
+pub fn has_reader(descriptor: i32) -> bool {
+    let mut poll = libc::pollfd {
+        fd: descriptor,
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: the kernel reads and writes one valid pollfd, and waits for nothing.
+    unsafe { syscall(libc::SYS_poll, [&raw mut poll as usize, 1, 0, 0, 0, 0]) };
+    poll.revents & (libc::POLLERR | libc::POLLNVAL) == 0
+}
+
+/// Sends a signal to a thread of this process.
+pub fn signal_thread(id: u32, signal: i32) {
+    let arguments = [process_id() as usize, id as usize, signal as usize, 0, 0, 0];
+    // SAFETY: touches no memory.
+    unsafe { syscall(libc::SYS_tgkill, arguments) };
+}
+
+/// A limit of the process's (`RLIMIT_…`): what holds, and how far the process may raise that.
+pub fn limit(resource: u32) -> [u64; 2] {
+    let mut limit = [u64::MAX; 2];
+    let arguments = [0, resource as usize, 0, limit.as_mut_ptr() as usize, 0, 0];
+    // SAFETY: the kernel writes two 64-bit numbers.
+    unsafe { syscall(libc::SYS_prlimit64, arguments) };
+    limit
+}
+
+pub fn set_limit(resource: u32, limit: [u64; 2]) {
+    let arguments = [0, resource as usize, limit.as_ptr() as usize, 0, 0, 0];
+    // SAFETY: the kernel reads two 64-bit numbers.
+    unsafe { syscall(libc::SYS_prlimit64, arguments) };
+}
+
+/// A file that would be longer than the program's may be: the kernel refuses that with a signal, which the program is not to get.
+fn check_file_limit(end: u64) -> Result<(), i32> {
+    let [most, _] = limit(libc::RLIMIT_FSIZE);
+    if end > most { Err(libc::EFBIG) } else { Ok(()) }
+}
+
 pub fn sleep_ns(nanoseconds: u64) {
     let time = [nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000];
     // SAFETY: a timespec is two 64-bit numbers; the remainder is not wanted.
@@ -355,7 +473,7 @@ pub fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
 }
 
 pub fn futex_wake_all(word: &AtomicU32) {
-    // SAFETY: as above.
+    // SAFETY: the kernel only looks for who waits at the word's address; nothing is read or written.
     unsafe {
         syscall(
             libc::SYS_futex,
@@ -385,7 +503,7 @@ pub fn shared_futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
 }
 
 pub fn shared_futex_wake_all(word: &AtomicU32) {
-    // SAFETY: as above.
+    // SAFETY: the kernel only looks for who waits at the word's address; nothing is read or written.
     unsafe {
         syscall(
             libc::SYS_futex,
@@ -414,6 +532,7 @@ pub fn make_directory(path: &[u8]) -> Result<(), i32> {
 }
 
 pub fn set_length(file: i32, bytes: u64) -> Result<(), i32> {
+    check_file_limit(bytes)?;
     // SAFETY: changes a file, not memory.
     plain(unsafe { syscall(libc::SYS_ftruncate, [file as usize, bytes as usize, 0, 0, 0, 0]) }).map(drop)
 }
@@ -447,6 +566,38 @@ pub fn position(file: i32) -> u64 {
     got.max(0) as u64
 }
 
+/// What the kernel says of the file at `path`, which ends with a zero.
+pub fn status_of(path: &[u8]) -> Option<libc::stat> {
+    // SAFETY: a stat of zeros is valid, and the kernel fills it; the path ends with a zero.
+    unsafe {
+        let mut stat: libc::stat = core::mem::zeroed();
+        let arguments = [path.as_ptr() as usize, &raw mut stat as usize, 0, 0, 0, 0];
+        (syscall(libc::SYS_stat, arguments) == 0).then_some(stat)
+    }
+}
+
+/// The signals that the thread has blocked: a bit for each, the first one's the lowest.
+pub fn signal_mask() -> u64 {
+    let mut mask = 0u64;
+    let arguments = [
+        libc::SIG_BLOCK as usize,
+        0,
+        &raw mut mask as usize,
+        size_of::<u64>(),
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes the one word, and changes nothing.
+    unsafe { syscall(libc::SYS_rt_sigprocmask, arguments) };
+    mask
+}
+
+/// Goes into a directory that is open.
+pub fn change_directory(directory: i32) {
+    // SAFETY: touches no memory.
+    unsafe { syscall(libc::SYS_fchdir, [directory as usize, 0, 0, 0, 0, 0]) };
+}
+
 /// Maps what is mapped at `from`, shared, at `to` as well, in the place of whatever is there.
 pub fn duplicate_mapping(from: u64, to: u64, bytes: usize) -> bool {
     let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
@@ -460,12 +611,47 @@ pub fn process_id() -> u32 {
     unsafe { syscall(libc::SYS_getpid, [0; 6]) as u32 }
 }
 
-fn status(file: i32) -> Option<libc::stat> {
+/// What the kernel knows about an open file.
+pub fn status(file: i32) -> Option<libc::stat> {
     // SAFETY: all-zero is a valid stat.
     let mut status: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: the kernel writes one stat.
     let got = unsafe { syscall(libc::SYS_fstat, [file as usize, &raw mut status as usize, 0, 0, 0, 0]) };
     (got == 0).then_some(status)
+}
+
+/// A new file in memory, at a descriptor `least` or above.
+pub fn memory_file(least: usize) -> Result<i32, i32> {
+    let name = b"refrain\0";
+    // SAFETY: the name ends with NUL.
+    let got = unsafe { syscall(libc::SYS_memfd_create, [name.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+    if got < 0 {
+        return Err(-got as i32);
+    }
+    let file = duplicate(got as i32, least);
+    close(got as i32);
+    if file < 0 { Err(libc::EMFILE) } else { Ok(file) }
+}
+
+pub fn is_open_to_write(file: i32) -> bool {
+    // SAFETY: touches no memory.
+    let flags = unsafe { syscall(libc::SYS_fcntl, [file as usize, libc::F_GETFL as usize, 0, 0, 0, 0]) };
+    flags >= 0 && flags as i32 & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// The same file, opened once more, to be read.
+pub fn open_again(file: i32) -> Result<i32, i32> {
+    let mut path = Line::default();
+    path.text(b"/proc/self/fd/");
+    path.number(file.max(0) as u64);
+    path.text(b"\0");
+    open(path.bytes(), libc::O_RDONLY)
+}
+
+/// Reads bytes of a file from an offset on, to `to`; how many there were.
+pub fn read_at(file: i32, to: usize, bytes: usize, offset: u64) -> usize {
+    // SAFETY: callers give memory of theirs to be written.
+    unsafe { syscall(libc::SYS_pread64, [file as usize, to, bytes, offset as usize, 0, 0]) }.max(0) as usize
 }
 
 /// Bytes of an open file; 0 if they cannot be told.
@@ -553,7 +739,7 @@ pub fn register_barrier() -> bool {
 
 /// Every other thread of the process passes a full memory barrier before this returns.
 pub fn barrier_everywhere() {
-    // SAFETY: as above.
+    // SAFETY: the call touches no memory.
     let got = unsafe { syscall(libc::SYS_membarrier, [MEMBARRIER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0]) };
     assert!(got == 0, "membarrier failed: {got}");
 }
@@ -571,10 +757,62 @@ impl Backoff {
 
     pub fn wait(&mut self) {
         self.rounds = self.rounds.saturating_add(1);
-        match self.rounds {
-            0..=Self::SPINS => core::hint::spin_loop(),
-            rounds if rounds <= Self::YIELDS => yield_now(),
-            _ => sleep_ns(Self::SLEEP_NS),
-        }
+        rest(self.rounds);
     }
+}
+
+/// Somebody has looked `rounds` times in vain for what another thread is about to do.
+pub fn rest(rounds: u32) {
+    match rounds {
+        0..=Backoff::SPINS => core::hint::spin_loop(),
+        rounds if rounds <= Backoff::YIELDS => yield_now(),
+        _ => sleep_ns(Backoff::SLEEP_NS),
+    }
+}
+
+/// The kernel's idea of an action.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct Action {
+    pub handler: usize,
+    pub flags: u64,
+    pub restorer: usize,
+    pub mask: u64,
+}
+
+/// A timer that sends `signal`, with `value`, to the calling thread; it is not set. `None`: there are too many.
+pub fn create_timer(signal: i32, value: usize) -> Option<u32> {
+    #[repr(C)]
+    struct Event {
+        value: usize,
+        signal: i32,
+        notify: i32,
+        thread: u32,
+        rest: [u32; 11],
+    }
+    let event = Event {
+        value,
+        signal,
+        notify: libc::SIGEV_THREAD_ID,
+        thread: thread_id(),
+        rest: [0; 11],
+    };
+    let mut made = 0i32;
+    let (event, made_at) = (&raw const event as usize, &raw mut made as usize);
+    let arguments = [libc::CLOCK_MONOTONIC as usize, event, made_at, 0, 0, 0];
+    // SAFETY: the kernel reads an event, and writes a number.
+    let result = unsafe { syscall(libc::SYS_timer_create, arguments) };
+    (result == 0).then_some(made as u32)
+}
+
+/// Sets a timer of ours: to come after so many nanoseconds, and then every so many, or once if that is 0.
+pub fn set_timer(timer: u32, after_ns: u64, every_ns: u64) {
+    let times = [0, every_ns, 0, after_ns];
+    // SAFETY: the kernel reads two times.
+    unsafe {
+        syscall(
+            libc::SYS_timer_settime,
+            [timer as usize, 0, times.as_ptr() as usize, 0, 0, 0],
+        )
+    };
 }

@@ -11,6 +11,9 @@
 //! 4. *Certainty* ([`certainty`]): each requirement holds in **every** execution that the gates allow, not only in the
 //!    one that was tried. Waits and program order generate all orders that the gates enforce; vector clocks follow them.
 //!
+//! 5. *Turns* ([`turns`]), if the schedule is of that kind: it has every input, in the order of their times, and its edits name places
+//!    that there are. What threads read between their inputs is not in the logs: a replay shows it.
+//!
 //! Each step is linear in the length of logs and schedule (times the number of threads that run at once, for the clocks),
 //! but for sorting.
 #![forbid(unsafe_code)]
@@ -24,8 +27,6 @@ mod turns;
 mod verdict;
 
 pub use turns::Disorder;
-pub use turns::Placed;
-pub use turns::check_turns;
 pub use verdict::Rejection;
 pub use verdict::Verdict;
 pub use verdict::Waiting;
@@ -34,22 +35,27 @@ pub use verdict::Why;
 use run_model::Extent;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Method;
 use run_model::Point;
 use run_model::Record;
 use run_model::Schedule;
+use run_model::ScheduleKind;
 use run_model::ThreadIndex;
 use run_model::ThreadLog;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-/// Accepts `schedule` if every replay that obeys it reads what was read when `logs` were recorded.
+/// Accepts `schedule`, of any kind, if every replay that obeys it reads what was read when `logs` were recorded; or, of turns, if
+/// it has their inputs in the order in which they happened.
 pub fn check(logs: &Logs, schedule: &Schedule) -> Result<Verdict, Rejection> {
     check_shape(logs, schedule)?;
     let execution = execution::execute(schedule)?;
     let requirements = requirements::requirements(logs, schedule, &execution)?;
     certainty::check(schedule, &execution, &requirements)?;
+    match &schedule.kind {
+        ScheduleKind::Gates => {}
+        ScheduleKind::Turns(order) => turns::check(logs, order).map_err(Rejection::Order)?,
+    }
     let events = |thread: &run_model::ThreadSchedule| thread.events;
     Ok(Verdict {
         requirements: requirements.len() as u64,
@@ -182,7 +188,7 @@ fn seen_in_flight(logs: &Logs) -> Vec<bool> {
                 .for_each(|creator| seen[*creator] = true);
         }
     }
-    if matches!(logs.method, Method::Stride | Method::Oreo) {
+    if logs.method.evidence().has_versions() {
         memory::mark_in_flight(logs, &mut seen);
     }
     seen

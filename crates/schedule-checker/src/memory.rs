@@ -13,10 +13,10 @@ use crate::execution::Execution;
 use crate::requirements::Because;
 use crate::requirements::Requirement;
 use crate::requirements::replayed;
+use run_model::Evidence;
 use run_model::Extent;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Method;
 use run_model::Point;
 use run_model::Record;
 use run_model::Schedule;
@@ -153,7 +153,7 @@ pub(crate) fn require(
             event.sort_by_key(Access::writes);
         }
         require_order(&accesses, out);
-        check_values(logs.method, &accesses)?;
+        check_values(logs.method.evidence(), &accesses)?;
     }
     Ok(())
 }
@@ -216,7 +216,7 @@ enum Byte {
 }
 
 /// Does every read find what it found?
-fn check_values(method: Method, accesses: &[Access<'_>]) -> Result<(), Rejection> {
+fn check_values(evidence: Evidence, accesses: &[Access<'_>]) -> Result<(), Rejection> {
     let mut bytes = [Byte::Initial; CELL_BYTES as usize];
     let mut initial = [None; CELL_BYTES as usize];
     let mut unexplained = None;
@@ -237,7 +237,7 @@ fn check_values(method: Method, accesses: &[Access<'_>]) -> Result<(), Rejection
             };
         }
         if !is_found {
-            let unexplained = unexplained.get_or_insert_with(|| Unexplained::new(method, accesses));
+            let unexplained = unexplained.get_or_insert_with(|| Unexplained::new(evidence, accesses));
             if !unexplained.contains(index) {
                 return Err(Rejection::Value {
                     address: access.record.object,
@@ -324,9 +324,9 @@ struct Contents {
 }
 
 impl<'a> Unexplained<'a> {
-    fn new(method: Method, accesses: &'a [Access<'a>]) -> Unexplained<'a> {
-        let how = match method {
-            Method::Stride if are_counted(accesses) => Explanations::Versions(Versions::new(accesses)),
+    fn new(evidence: Evidence, accesses: &'a [Access<'a>]) -> Unexplained<'a> {
+        let how = match evidence {
+            Evidence::Versions if are_counted(accesses) => Explanations::Versions(Versions::new(accesses)),
             _ => anywhere(accesses),
         };
         Unexplained {

@@ -4,10 +4,10 @@ use crate::Why;
 use crate::cells;
 use crate::execution::Execution;
 use crate::memory;
+use run_model::Evidence;
 use run_model::HIDING_PAGE_BYTES;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Method;
 use run_model::Point;
 use run_model::Record;
 use run_model::Schedule;
@@ -103,20 +103,23 @@ pub(crate) fn requirements(
     schedule: &Schedule,
     execution: &Execution,
 ) -> Result<Vec<Requirement>, Rejection> {
+    let evidence = logs.method.evidence();
     let mut requirements = Vec::new();
     let hiding = HidingPages::of(logs);
     for (thread, gate, record) in replayed(logs, schedule) {
-        if logs.method != Method::Light || record.kind != Kind::Run || hiding.contain(record) {
+        if evidence != Evidence::Dependences || record.kind != Kind::Run || hiding.contain(record) {
             let require = |source| Requirement::new(thread, gate, source, Because::Source);
             requirements.extend(record.sources.iter().map(require));
         }
     }
     require_epochs(logs, schedule, &mut requirements);
-    match logs.method {
-        Method::Light => cells::require(logs, schedule, execution, &hiding, &mut requirements)?,
-        // Its records' sources say it all.
-        Method::Leap => {}
-        Method::Stride | Method::Oreo => memory::require(logs, schedule, execution, &mut requirements)?,
+    match evidence {
+        Evidence::Dependences => cells::require(logs, schedule, execution, &hiding, &mut requirements)?,
+        // The sources of records say it all.
+        Evidence::Sources => {}
+        Evidence::Versions | Evidence::RelaxedVersions => {
+            memory::require(logs, schedule, execution, &mut requirements)?;
+        }
     }
     requirements.sort_unstable();
     Ok(requirements)

@@ -1,24 +1,18 @@
-//! The judge of schedules for one thread at a time: is this the order of these inputs, and can these moves be made?
+//! The judge of schedules for one thread at a time: is this the order of these inputs, and can these edits be made?
 //!
 //! It does not merge the threads' inputs again, as [`Turns::merge`] does, but walks the order once and looks at what it must keep:
 //! every input is in it, each thread's in their own order, none before one of another thread that was over earlier, and none
 //! of a thread before its creation.
-use run_model::Move;
+use run_model::Logs;
+use run_model::Placed;
 use run_model::RunKind;
+use run_model::ScheduleEdit;
 use run_model::Spot;
 use run_model::ThreadIndex;
 use run_model::Turns;
 use std::fmt;
 
-/// An input that has a place in the order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
-    pub time: u64,
-    /// The thread that was created there.
-    pub created: Option<ThreadIndex>,
-}
-
-/// What is wrong with an order, or with a move.
+/// What is wrong with an order, or with an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disorder {
     Threads {
@@ -43,15 +37,15 @@ pub enum Disorder {
     Unborn {
         thread: ThreadIndex,
     },
-    /// The move with this index is at a place, or of a thread, that the recording does not have.
+    /// The edit with this index is at a place, or of a thread, that the recording does not have.
     Nowhere {
         index: usize,
     },
-    /// The move with this index has a thread wait for itself.
+    /// The edit with this index has a thread wait for itself.
     Alone {
         index: usize,
     },
-    /// Two moves let different threads go on at the same switch point.
+    /// Two edits let different threads go on at the same switch point.
     Twice {
         index: usize,
     },
@@ -77,17 +71,19 @@ impl fmt::Display for Disorder {
                 )
             }
             Disorder::Unborn { thread } => write!(f, "thread {} has an input before it is created", thread.0),
-            Disorder::Nowhere { index } => write!(f, "move {} is at a place that the run does not have", index + 1),
-            Disorder::Alone { index } => write!(f, "move {} has a thread wait for itself", index + 1),
+            Disorder::Nowhere { index } => write!(f, "edit {} is at a place that the run does not have", index + 1),
+            Disorder::Alone { index } => write!(f, "edit {} has a thread wait for itself", index + 1),
             Disorder::Twice { index } => {
-                write!(f, "move {} is at the same switch point as one before it", index + 1)
+                write!(f, "edit {} is at the same switch point as one before it", index + 1)
             }
         }
     }
 }
 
-/// Accepts `turns` if its order is that of `inputs`, given for each thread, and its moves are between threads and at places that there are.
-pub fn check_turns(inputs: &[Vec<Placed>], turns: &Turns) -> Result<(), Disorder> {
+/// Accepts `turns` if its order is that of the logs' inputs, and its edits are between threads and at places that there are.
+pub(crate) fn check(logs: &Logs, turns: &Turns) -> Result<(), Disorder> {
+    let inputs: Vec<&[Placed]> = logs.threads.iter().map(|log| log.inputs.as_slice()).collect();
+    let inputs = inputs.as_slice();
     if inputs.len() != turns.threads as usize {
         return Err(Disorder::Threads {
             recorded: inputs.len(),
@@ -95,11 +91,11 @@ pub fn check_turns(inputs: &[Vec<Placed>], turns: &Turns) -> Result<(), Disorder
         });
     }
     check_order(inputs, turns)?;
-    check_moves(inputs, &turns.moves)
+    check_edits(inputs, &turns.edits)
 }
 
-fn check_order(inputs: &[Vec<Placed>], turns: &Turns) -> Result<(), Disorder> {
-    let created = inputs.iter().flatten().filter_map(|input| input.created);
+fn check_order(inputs: &[&[Placed]], turns: &Turns) -> Result<(), Disorder> {
+    let created = inputs.iter().copied().flatten().filter_map(|input| input.created);
     let mut is_born = vec![true; inputs.len()];
     for thread in created {
         if let Some(is_born) = is_born.get_mut(thread.0 as usize) {
@@ -162,19 +158,19 @@ fn check_order(inputs: &[Vec<Placed>], turns: &Turns) -> Result<(), Disorder> {
     }
 }
 
-fn check_moves(inputs: &[Vec<Placed>], moves: &[Move]) -> Result<(), Disorder> {
+fn check_edits(inputs: &[&[Placed]], edits: &[ScheduleEdit]) -> Result<(), Disorder> {
     let is_there = |spot: &Spot| {
         let own = inputs.get(spot.thread.0 as usize);
         own.is_some_and(|own| spot.calls <= own.len() as u64)
     };
-    for (index, made) in moves.iter().enumerate() {
+    for (index, made) in edits.iter().enumerate() {
         let (is_possible, is_alone) = match made {
             // To itself: it goes on where another one would.
-            Move::Preempt { at, to } | Move::Advance { at, to } => {
+            ScheduleEdit::Preempt { at, to } | ScheduleEdit::Advance { at, to } => {
                 (is_there(at) && (to.0 as usize) < inputs.len(), false)
             }
-            Move::Delay { hold } => (is_there(&hold.block), false),
-            Move::Reverse { hold, until } => (
+            ScheduleEdit::Delay { hold } => (is_there(&hold.block), false),
+            ScheduleEdit::Reverse { hold, until } => (
                 is_there(&hold.block) && is_there(&until.block),
                 hold.block.thread == until.block.thread,
             ),
@@ -185,18 +181,18 @@ fn check_moves(inputs: &[Vec<Placed>], moves: &[Move]) -> Result<(), Disorder> {
         if is_alone {
             return Err(Disorder::Alone { index });
         }
-        let is_here = |other: &Move| switches_at(made).is_some_and(|at| switches_at(other) == Some(at));
-        if moves[..index].iter().any(is_here) {
+        let is_here = |other: &ScheduleEdit| switches_at(made).is_some_and(|at| switches_at(other) == Some(at));
+        if edits[..index].iter().any(is_here) {
             return Err(Disorder::Twice { index });
         }
     }
     Ok(())
 }
 
-/// The switch point at which a move lets another thread go on.
-fn switches_at(made: &Move) -> Option<Spot> {
+/// The switch point at which an edit lets another thread go on.
+fn switches_at(made: &ScheduleEdit) -> Option<Spot> {
     match made {
-        Move::Preempt { at, .. } | Move::Advance { at, .. } => Some(*at),
-        Move::Reverse { .. } | Move::Delay { .. } => None,
+        ScheduleEdit::Preempt { at, .. } | ScheduleEdit::Advance { at, .. } => Some(*at),
+        ScheduleEdit::Reverse { .. } | ScheduleEdit::Delay { .. } => None,
     }
 }

@@ -1,4 +1,5 @@
 //! What the judge says.
+use crate::Disorder;
 use run_model::Point;
 use run_model::ThreadIndex;
 use std::fmt;
@@ -66,6 +67,8 @@ pub enum Rejection {
         thread: ThreadIndex,
         event: u64,
     },
+    /// The order of inputs, or one of its edits.
+    Order(Disorder),
 }
 
 /// Who waits for whom.
@@ -97,6 +100,7 @@ pub enum Why {
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Rejection::Order(why) => why.fmt(f),
             Rejection::Threads { recorded, scheduled } => {
                 write!(f, "the schedule has {scheduled} threads, the recording {recorded}")
             }

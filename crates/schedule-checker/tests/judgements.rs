@@ -64,6 +64,7 @@ fn case(threads: Vec<Thread>) -> (Logs, Schedule) {
             records,
             events,
             torn: false,
+            ..ThreadLog::default()
         });
         let gates = gates
             .into_iter()

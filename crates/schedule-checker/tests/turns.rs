@@ -1,15 +1,43 @@
 //! What the judge of turns accepts and rejects.
 use run_model::AccessId;
-use run_model::Move;
+use run_model::Logs;
+use run_model::Method;
+use run_model::Placed;
 use run_model::RunKind;
+use run_model::Schedule;
+use run_model::ScheduleEdit;
+use run_model::ScheduleKind;
 use run_model::Spot;
 use run_model::Stamp;
 use run_model::ThreadIndex;
+use run_model::ThreadLog;
+use run_model::ThreadSchedule;
 use run_model::TurnRun;
 use run_model::Turns;
 use schedule_checker::Disorder;
-use schedule_checker::Placed;
-use schedule_checker::check_turns;
+use schedule_checker::Rejection;
+use schedule_checker::check;
+
+/// Is `turns` the order of these inputs? Their threads did nothing else.
+fn check_turns(inputs: &[Vec<Placed>], turns: &Turns) -> Result<(), Disorder> {
+    let log = |inputs: &Vec<Placed>| ThreadLog {
+        inputs: inputs.clone(),
+        ..ThreadLog::default()
+    };
+    let logs = Logs {
+        method: Method::Inputs,
+        threads: inputs.iter().map(log).collect(),
+    };
+    let schedule = Schedule {
+        threads: vec![ThreadSchedule::default(); inputs.len()],
+        kind: ScheduleKind::Turns(turns.clone()),
+    };
+    match check(&logs, &schedule) {
+        Ok(_) => Ok(()),
+        Err(Rejection::Order(why)) => Err(why),
+        Err(other) => panic!("{other}"),
+    }
+}
 
 fn placed(times: &[u64]) -> Vec<Placed> {
     let input = |time: &u64| Placed {
@@ -28,7 +56,7 @@ fn turns(threads: u32, runs: &[(u32, u32)]) -> Turns {
     Turns {
         threads,
         runs: runs.iter().map(run).collect(),
-        moves: Vec::new(),
+        edits: Vec::new(),
     }
 }
 
@@ -114,16 +142,16 @@ fn rejects_threads_that_are_not_born() {
 }
 
 #[test]
-fn rejects_moves_at_places_that_are_not_there() {
+fn rejects_edits_at_places_that_are_not_there() {
     let inputs = [placed(&[1, 4]), placed(&[2])];
-    let judge = |moves: &[Move]| {
+    let judge = |edits: &[ScheduleEdit]| {
         let order = Turns {
-            moves: moves.to_vec(),
+            edits: edits.to_vec(),
             ..turns(2, &[(0, 1), (1, 1), (0, 1)])
         };
         check_turns(&inputs, &order)
     };
-    let preempt = |at: Spot, to: u32| Move::Preempt {
+    let preempt = |at: Spot, to: u32| ScheduleEdit::Preempt {
         at,
         to: ThreadIndex(to),
     };
@@ -132,7 +160,7 @@ fn rejects_moves_at_places_that_are_not_there() {
         address: 64,
         nth: 0,
     };
-    let reverse = |hold, until| Move::Reverse { hold, until };
+    let reverse = |hold, until| ScheduleEdit::Reverse { hold, until };
     assert_eq!(
         judge(&[preempt(spot(0, 2), 1), reverse(access(1, 1), access(0, 0))]),
         Ok(())
@@ -143,11 +171,11 @@ fn rejects_moves_at_places_that_are_not_there() {
         preempt(spot(2, 0), 1),
         reverse(access(1, 2), access(0, 0)),
         reverse(access(1, 0), access(4, 0)),
-        Move::Advance {
+        ScheduleEdit::Advance {
             at: spot(0, 3),
             to: ThreadIndex(1),
         },
-        Move::Delay { hold: access(1, 2) },
+        ScheduleEdit::Delay { hold: access(1, 2) },
     ] {
         assert_eq!(judge(&[wrong]), Err(Disorder::Nowhere { index: 0 }));
     }

@@ -1,15 +1,15 @@
 //! What helped before (section 5 of the paper): failures come again, in other threads and at other events.
 //!
-//! Threads are named by where they stand when the replay fails, moves by counting backward from there. The paper leaves
-//! several preemptions and reversals out; here a recipe has as many moves as the search added, of both kinds, provided that
+//! Threads are named by where they stand when the replay fails, edits by counting backward from there. The paper leaves
+//! several preemptions and reversals out; here a recipe has as many edits as the search added, of both kinds, provided that
 //! all of them can be named in the trace of the replay that failed.
 use crate::Access;
 use crate::AccessId;
 use crate::Ending;
 use crate::EventLog;
 use crate::Label;
-use crate::Move;
 use crate::PointKind;
+use crate::ScheduleEdit;
 use crate::Spot;
 use crate::SwitchPoint;
 use crate::races::synchronisations;
@@ -48,7 +48,7 @@ pub(crate) enum Step {
         back: u64,
         to: Label,
     },
-    /// The same for [`Move::Advance`].
+    /// The same for [`ScheduleEdit::Advance`].
     Advance {
         who: Label,
         kind: PointKind,
@@ -134,8 +134,8 @@ pub(crate) struct Scene<'a> {
 }
 
 impl Cache {
-    pub fn remember(&mut self, key: Key, scene: &Scene, moves: &[Move]) {
-        let Some(recipe) = moves.iter().map(|m| scene.step(m)).collect::<Option<Vec<Step>>>() else {
+    pub fn remember(&mut self, key: Key, scene: &Scene, edits: &[ScheduleEdit]) {
+        let Some(recipe) = edits.iter().map(|m| scene.step(m)).collect::<Option<Vec<Step>>>() else {
             return;
         };
         let known = self.recipes.entry(key).or_default();
@@ -170,8 +170,8 @@ impl Cache {
     }
 
     /// What the recipes for `key` come to here.
-    pub fn recall(&self, key: &Key, scene: &Scene) -> Vec<Vec<Move>> {
-        let mut found: Vec<Vec<Move>> = Vec::new();
+    pub fn recall(&self, key: &Key, scene: &Scene) -> Vec<Vec<ScheduleEdit>> {
+        let mut found: Vec<Vec<ScheduleEdit>> = Vec::new();
         for recipe in self.recipes.get(key).into_iter().flatten() {
             for reading in scene.readings(recipe) {
                 if !found.contains(&reading) {
@@ -191,9 +191,9 @@ impl Scene<'_> {
             .map(|(_, label)| *label)
     }
 
-    fn step(&self, made: &Move) -> Option<Step> {
+    fn step(&self, made: &ScheduleEdit) -> Option<Step> {
         match made {
-            Move::Preempt { at, to } | Move::Advance { at, to } => {
+            ScheduleEdit::Preempt { at, to } | ScheduleEdit::Advance { at, to } => {
                 let point = self.points.iter().find(|point| point.spot == *at)?;
                 let back = self
                     .points_back(at.thread, point.kind)
@@ -201,15 +201,15 @@ impl Scene<'_> {
                 let (who, to) = (self.label_of(at.thread)?, self.label_of(*to)?);
                 let (kind, back) = (point.kind, back as u64 + 1);
                 Some(match made {
-                    Move::Advance { .. } => Step::Advance { who, kind, back, to },
+                    ScheduleEdit::Advance { .. } => Step::Advance { who, kind, back, to },
                     _ => Step::Preempt { who, kind, back, to },
                 })
             }
-            Move::Reverse { hold, until } => Some(Step::Reverse {
+            ScheduleEdit::Reverse { hold, until } => Some(Step::Reverse {
                 hold: self.reach(hold)?,
                 until: self.reach(until)?,
             }),
-            Move::Delay { hold } => Some(Step::Delay {
+            ScheduleEdit::Delay { hold } => Some(Step::Delay {
                 hold: self.reach(hold)?,
             }),
         }
@@ -262,23 +262,27 @@ impl Scene<'_> {
             .collect()
     }
 
-    /// The recipe's moves, with threads for its labels.
-    fn readings(&self, recipe: &[Step]) -> Vec<Vec<Move>> {
+    /// The recipe's edits, with threads for its labels.
+    fn readings(&self, recipe: &[Step]) -> Vec<Vec<ScheduleEdit>> {
         let mut readings = vec![Vec::new()];
         for step in recipe {
             let options = match step {
                 Step::Preempt { who, kind, back, to } => {
                     let pairs = self.preemptions(*who, *kind, *back, *to).into_iter();
-                    pairs.map(|(at, to)| Move::Preempt { at, to }).collect()
+                    pairs.map(|(at, to)| ScheduleEdit::Preempt { at, to }).collect()
                 }
                 Step::Advance { who, kind, back, to } => {
                     let pairs = self.preemptions(*who, *kind, *back, *to).into_iter();
-                    pairs.map(|(at, to)| Move::Advance { at, to }).collect()
+                    pairs.map(|(at, to)| ScheduleEdit::Advance { at, to }).collect()
                 }
                 Step::Reverse { hold, until } => self.reversals(hold, until),
-                Step::Delay { hold } => self.ids(hold).into_iter().map(|hold| Move::Delay { hold }).collect(),
+                Step::Delay { hold } => self
+                    .ids(hold)
+                    .into_iter()
+                    .map(|hold| ScheduleEdit::Delay { hold })
+                    .collect(),
             };
-            let with = |reading: &Vec<Move>| {
+            let with = |reading: &Vec<ScheduleEdit>| {
                 let reading = reading.clone();
                 options
                     .iter()
@@ -314,7 +318,7 @@ impl Scene<'_> {
         self.threads_at(reach.who).into_iter().filter_map(of).collect()
     }
 
-    fn reversals(&self, hold: &Reach, until: &Reach) -> Vec<Move> {
+    fn reversals(&self, hold: &Reach, until: &Reach) -> Vec<ScheduleEdit> {
         let untils = self.ids(until);
         let pairs = self
             .ids(hold)
@@ -322,7 +326,7 @@ impl Scene<'_> {
             .flat_map(|hold| untils.iter().map(move |until| (hold, *until)));
         pairs
             .filter(|(hold, until)| hold.block.thread != until.block.thread)
-            .map(|(hold, until)| Move::Reverse { hold, until })
+            .map(|(hold, until)| ScheduleEdit::Reverse { hold, until })
             .collect()
     }
 }

@@ -6,8 +6,8 @@ use crate::Checkpoint;
 use crate::Ending;
 use crate::EventLog;
 use crate::Label;
-use crate::Move;
 use crate::Plan;
+use crate::ScheduleEdit;
 use crate::Statistics;
 use crate::SwitchPoint;
 use crate::Trace;
@@ -275,19 +275,19 @@ impl Failure {
 
     /// Until how many events a recalled plan is the admitted one's replay.
     fn earliest(&self, plan: &Plan, given: &Circumstances) -> usize {
-        let new = plan.moves.iter().filter(|made| !given.admitted.moves.contains(made));
-        let next = |made: &Move| match made {
-            Move::Preempt { at, .. } | Move::Advance { at, .. } => self
+        let new = plan.edits.iter().filter(|made| !given.admitted.edits.contains(made));
+        let next = |made: &ScheduleEdit| match made {
+            ScheduleEdit::Preempt { at, .. } | ScheduleEdit::Advance { at, .. } => self
                 .points
                 .iter()
                 .find(|point| point.spot == *at)
                 .map(|point| point.next),
-            Move::Reverse { hold, .. } if hold.is_synchronisation() => self
+            ScheduleEdit::Reverse { hold, .. } if hold.is_synchronisation() => self
                 .points
                 .iter()
                 .find(|point| point.spot == hold.block)
                 .map(|point| point.next),
-            Move::Reverse { hold, .. } | Move::Delay { hold } => {
+            ScheduleEdit::Reverse { hold, .. } | ScheduleEdit::Delay { hold } => {
                 let found = self.accesses.iter().flatten().find(|access| access.id == *hold);
                 found.map(|access| access.next)
             }
@@ -402,11 +402,11 @@ impl Failure {
     /// Adds the plans that recipes come to, as far as they are new.
     fn recall(&mut self, given: &Circumstances) {
         let Some(key) = Key::of(&self.ending) else { return };
-        for moves in given.cache.recall(&key, &self.scene(given.log)) {
-            let is_replaced = |old: &Move| moves.iter().any(|new| is_same_place(old, new));
-            let kept = given.admitted.moves.iter().filter(|old| !is_replaced(old));
+        for edits in given.cache.recall(&key, &self.scene(given.log)) {
+            let is_replaced = |old: &ScheduleEdit| edits.iter().any(|new| is_same_place(old, new));
+            let kept = given.admitted.edits.iter().filter(|old| !is_replaced(old));
             let plan = Plan {
-                moves: kept.chain(&moves).copied().collect(),
+                edits: kept.chain(&edits).copied().collect(),
             };
             if plan != *given.admitted && !self.recalled.contains(&plan) {
                 self.recalled.push(plan);

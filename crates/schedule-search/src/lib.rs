@@ -2,7 +2,7 @@
 //!
 //! A run was recorded as its system calls alone, in one order. A replay runs one thread at a time and follows that order; where it
 //! comes to something else than the log has, or nobody can go on, it has failed: threads must have run differently in between.
-//! The search then looks for *moves*, preemptions and reversals of accesses, with which the replay gets further, until the whole log is met.
+//! The search then looks for *schedule edits*, preemptions and reversals of accesses, with which the replay gets further, until the whole log is met.
 //! The method is that of Lee, Kim and Zhang, *Infrastructure-Free Logging and Replay of Concurrent Execution on Multiple
 //! Cores* (ECOOP 2014). Where it differs is said in `docs/search.md`.
 //!
@@ -48,7 +48,7 @@ pub use replays::Replays;
 pub use replays::SwitchPoint;
 pub use replays::Trace;
 pub use run_model::AccessId;
-pub use run_model::Move;
+pub use run_model::ScheduleEdit;
 pub use run_model::Spot;
 pub use saved::Unusable;
 pub use search::Go;

@@ -1,10 +1,10 @@
-//! Which moves of a plan that works are not needed: they go, in parts of half the plan, a quarter …, at last one by one, as long
+//! Which edits of a plan that works are not needed: they go, in parts of half the plan, a quarter …, at last one by one, as long
 //! as the replay meets the log without them.
 use crate::Plan;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Minimisation {
-    /// Moves that are left out at a time, and the first of those that are next.
+    /// Edits that are left out at a time, and the first of those that are next.
     pub part: usize,
     pub start: usize,
     /// Whether something went since the parts have had this size.
@@ -14,7 +14,7 @@ pub(crate) struct Minimisation {
 impl Minimisation {
     /// None if there is nothing to leave out.
     pub fn new(plan: &Plan) -> Option<Minimisation> {
-        let part = plan.moves.len().div_ceil(2);
+        let part = plan.edits.len().div_ceil(2);
         (part > 0).then_some(Minimisation {
             part,
             start: 0,
@@ -24,7 +24,7 @@ impl Minimisation {
 
     /// What is tried next, and what would be after it if that does not work, within one round.
     pub fn candidates(&self, plan: &Plan, most: usize) -> Vec<Plan> {
-        let starts = (self.start..plan.moves.len()).step_by(self.part.max(1));
+        let starts = (self.start..plan.edits.len()).step_by(self.part.max(1));
         starts.take(most).map(|start| self.without(plan, start)).collect()
     }
 
@@ -35,27 +35,27 @@ impl Minimisation {
     fn without(&self, plan: &Plan, start: usize) -> Plan {
         let left_out = start..start.saturating_add(self.part);
         let kept = plan
-            .moves
+            .edits
             .iter()
             .enumerate()
             .filter(|(index, _)| !left_out.contains(index));
         Plan {
-            moves: kept.map(|(_, made)| *made).collect(),
+            edits: kept.map(|(_, made)| *made).collect(),
         }
     }
 
-    /// Goes on in `plan`, from which the last candidate was taken or not; false if every single move is needed.
+    /// Goes on in `plan`, from which the last candidate was taken or not; false if every single edit is needed.
     pub fn advance(&mut self, plan: &Plan, is_needed: bool) -> bool {
         if is_needed {
             self.start = self.start.saturating_add(self.part);
         } else {
             self.has_dropped = true;
         }
-        if self.start < plan.moves.len() {
+        if self.start < plan.edits.len() {
             return true;
         }
         let is_last_size = self.part <= 1;
-        let is_over = plan.moves.is_empty() || is_last_size && !self.has_dropped;
+        let is_over = plan.edits.is_empty() || is_last_size && !self.has_dropped;
         *self = Minimisation {
             part: (self.part / 2).max(1),
             start: 0,
@@ -68,12 +68,12 @@ impl Minimisation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Move;
+    use crate::ScheduleEdit;
     use crate::Spot;
     use run_model::ThreadIndex;
 
     fn plan(numbers: &[u64]) -> Plan {
-        let made = |nth: &u64| Move::Preempt {
+        let made = |nth: &u64| ScheduleEdit::Preempt {
             at: Spot {
                 nth: *nth,
                 ..Spot::default()
@@ -81,18 +81,18 @@ mod tests {
             to: ThreadIndex(1),
         };
         Plan {
-            moves: numbers.iter().map(made).collect(),
+            edits: numbers.iter().map(made).collect(),
         }
     }
 
-    /// What is left of these moves if `works` says which plans do.
+    /// What is left of these edits if `works` says which plans do.
     fn minimise(numbers: &[u64], works: impl Fn(&[u64]) -> bool) -> Vec<u64> {
         let numbers_of = |plan: &Plan| -> Vec<u64> {
-            let number = |made: &Move| match made {
-                Move::Preempt { at, .. } => at.nth,
-                Move::Advance { .. } | Move::Reverse { .. } | Move::Delay { .. } => 0,
+            let number = |made: &ScheduleEdit| match made {
+                ScheduleEdit::Preempt { at, .. } => at.nth,
+                ScheduleEdit::Advance { .. } | ScheduleEdit::Reverse { .. } | ScheduleEdit::Delay { .. } => 0,
             };
-            plan.moves.iter().map(number).collect()
+            plan.edits.iter().map(number).collect()
         };
         let mut left = plan(numbers);
         let mut minimisation = Minimisation::new(&left);

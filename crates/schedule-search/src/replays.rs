@@ -2,15 +2,15 @@
 use crate::Label;
 use crate::Window;
 use run_model::AccessId;
-use run_model::Move;
+use run_model::ScheduleEdit;
 use run_model::Spot;
 use run_model::ThreadIndex;
 
-/// The moves of a replay, in the order in which they were meant to happen. What no move touches follows the log: at a
+/// The edits of a replay, in the order in which they were meant to happen. What no edit touches follows the log: at a
 /// switch point, the thread of the next logged event goes on; if it cannot, the first in the order of the rest of the log that can.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Plan {
-    pub moves: Vec<Move>,
+    pub edits: Vec<ScheduleEdit>,
 }
 
 /// What of the replay is to be told, from where on.

@@ -4,9 +4,9 @@ use crate::Attempt;
 use crate::Checkpoint;
 use crate::Ending;
 use crate::EventLog;
-use crate::Move;
 use crate::Plan;
 use crate::Replays;
+use crate::ScheduleEdit;
 use crate::Statistics;
 use crate::Trace;
 use crate::Tuning;
@@ -64,8 +64,8 @@ pub enum Outcome {
 pub struct Progress<'a> {
     pub met: usize,
     pub events: usize,
-    pub moves: usize,
-    /// Windows back from the failure that is worked at, and how many moves are tried at once.
+    pub edits: usize,
+    /// Windows back from the failure that is worked at, and how many edits are tried at once.
     pub window: usize,
     pub bound: u64,
     pub statistics: &'a Statistics,
@@ -172,7 +172,7 @@ impl Search {
         Progress {
             met: self.met,
             events: self.log.len(),
-            moves: self.admitted.moves.len(),
+            edits: self.admitted.edits.len(),
             window,
             bound,
             statistics: &self.statistics,
@@ -275,23 +275,23 @@ impl Search {
         }
     }
 
-    /// Writes down what helped, if it came to adding moves.
+    /// Writes down what helped, if it came to adding edits.
     fn remember(&mut self, failure: &Failure, plan: &Plan) {
-        let has_all = self.admitted.moves.iter().all(|old| plan.moves.contains(old));
+        let has_all = self.admitted.edits.iter().all(|old| plan.edits.contains(old));
         if let (true, Some(key)) = (has_all, Key::of(&failure.ending)) {
-            let is_new = |made: &&Move| !self.admitted.moves.contains(made);
-            let new: Vec<Move> = plan.moves.iter().filter(is_new).copied().collect();
+            let is_new = |made: &&ScheduleEdit| !self.admitted.edits.contains(made);
+            let new: Vec<ScheduleEdit> = plan.edits.iter().filter(is_new).copied().collect();
             self.cache.remember(key, &failure.scene(&self.log), &new);
         }
     }
 
-    /// From now on, every replay makes these moves.
+    /// From now on, every replay makes these edits.
     fn admit(&mut self, plan: Plan, attempt: Attempt, asked: Option<Window>) {
         self.admitted = plan;
         self.admission += 1;
         self.met = attempt.met;
         if attempt.ending == Ending::Complete {
-            self.statistics.moves_admitted = self.admitted.moves.len() as u64;
+            self.statistics.edits_admitted = self.admitted.edits.len() as u64;
             self.phase = match (self.tuning.minimising, Minimisation::new(&self.admitted)) {
                 (Minimising::On, Some(minimisation)) => Phase::Minimising(minimisation),
                 _ => self.found(),
@@ -307,7 +307,7 @@ impl Search {
     }
 
     fn found(&mut self) -> Phase {
-        self.statistics.moves_needed = self.admitted.moves.len() as u64;
+        self.statistics.edits_needed = self.admitted.edits.len() as u64;
         Phase::Over(Outcome::Found(self.admitted.clone()))
     }
 }

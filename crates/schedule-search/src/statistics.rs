@@ -16,7 +16,7 @@ pub struct Statistics {
     pub coarse: u64,
     /// With one more reversal ("FG").
     pub fine: u64,
-    /// To find out which moves are not needed.
+    /// To find out which edits are not needed.
     pub minimising: u64,
     /// Replays whose result was not used, because one before it in the batch had helped.
     pub unused: u64,
@@ -33,7 +33,7 @@ pub struct Statistics {
     pub left_out: u64,
     /// Replays that did the same as one before.
     pub duplicates: u64,
-    /// Moves admitted, and what minimising left of them.
-    pub moves_admitted: u64,
-    pub moves_needed: u64,
+    /// Edits admitted, and what minimising left of them.
+    pub edits_admitted: u64,
+    pub edits_needed: u64,
 }

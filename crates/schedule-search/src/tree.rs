@@ -1,16 +1,16 @@
-//! The plans that are tried against one failure: a tree in which each child adds a move to its parent's.
+//! The plans that are tried against one failure: a tree in which each child adds an edit to its parent's.
 //!
-//! NOTE [Order of moves]: A child's move lies later in time than all that the search added before it. What a replay does up
-//! to a move does not depend on what comes after, so every set of moves is reached on exactly one path, and each step of
-//! the path can be chosen from the trace of the one before (the recursion of section 4.2, for moves of any kind).
+//! NOTE [Order of edits]: A child's edit lies later in time than all that the search added before it. What a replay does up
+//! to an edit does not depend on what comes after, so every set of edits is reached on exactly one path, and each step of
+//! the path can be chosen from the trace of the one before (the recursion of section 4.2, for edits of any kind).
 use crate::Access;
 use crate::AccessId;
 use crate::Advancing;
 use crate::Ending;
 use crate::EventLog;
-use crate::Move;
 use crate::Plan;
 use crate::PointKind;
+use crate::ScheduleEdit;
 use crate::SwitchPoint;
 use crate::Window;
 use crate::footprints::Footprints;
@@ -53,7 +53,7 @@ impl Layer {
     }
 }
 
-/// Where in the trace the moves end: later ones come from here on.
+/// Where in the trace the edits end: later ones come from here on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Floor {
     pub points: usize,
@@ -74,10 +74,10 @@ pub(crate) struct Node {
     pub choices: Option<Vec<Choice>>,
 }
 
-/// One way to add a move.
+/// One way to add an edit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
-    pub made: Move,
+    pub made: ScheduleEdit,
     pub floor: Floor,
     /// Switch points of the trace that come before it.
     pub passed: usize,
@@ -85,7 +85,7 @@ pub(crate) struct Choice {
     pub tail: Tail,
 }
 
-/// What becomes of admitted moves that come later than a new one.
+/// What becomes of admitted edits that come later than a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tail {
     Keep,
@@ -93,11 +93,11 @@ pub(crate) enum Tail {
     Drop,
 }
 
-/// The plans whose first new move lies in one window and in none of those nearer to the failure.
+/// The plans whose first new edit lies in one window and in none of those nearer to the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     pub window: Window,
-    /// By the number of moves added.
+    /// By the number of edits added.
     pub levels: Vec<Vec<Node>>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Tree {
 pub(crate) struct Choosing<'a> {
     pub log: &'a EventLog,
     pub window: &'a Window,
-    /// The window nearer to the failure, where the first move has been looked for already.
+    /// The window nearer to the failure, where the first edit has been looked for already.
     pub inner: Option<&'a Window>,
     /// `None`: nothing is left out.
     pub footprints: Option<&'a Footprints>,
@@ -146,44 +146,44 @@ impl Tree {
 }
 
 impl Node {
-    /// The plan with the move that `choice` adds.
+    /// The plan with the edit that `choice` adds.
     pub fn with(&self, choice: &Choice, window: &Window) -> Plan {
-        let mut moves = Vec::with_capacity(self.plan.moves.len() + 1);
+        let mut edits = Vec::with_capacity(self.plan.edits.len() + 1);
         let (before, after) = self.split(choice.passed, window);
-        // A thread that is held longer, or preempted for another one, is one move and not two.
-        let is_elsewhere = |other: &Move| !is_same_place(other, &choice.made);
-        moves.extend(before.into_iter().filter(is_elsewhere));
-        moves.push(choice.made);
+        // A thread that is held longer, or preempted for another one, is one edit and not two.
+        let is_elsewhere = |other: &ScheduleEdit| !is_same_place(other, &choice.made);
+        edits.extend(before.into_iter().filter(is_elsewhere));
+        edits.push(choice.made);
         if choice.tail == Tail::Keep {
-            moves.extend(after.into_iter().filter(is_elsewhere));
+            edits.extend(after.into_iter().filter(is_elsewhere));
         }
-        Plan { moves }
+        Plan { edits }
     }
 
-    /// The moves that this node's replay made before the switch point `passed` of its trace, and the others.
-    fn split(&self, passed: usize, window: &Window) -> (Vec<Move>, Vec<Move>) {
+    /// The edits that this node's replay made before the switch point `passed` of its trace, and the others.
+    fn split(&self, passed: usize, window: &Window) -> (Vec<ScheduleEdit>, Vec<ScheduleEdit>) {
         self.plan
-            .moves
+            .edits
             .iter()
             .partition(|made| self.time_of(made, window).is_some_and(|time| time <= passed))
     }
 
-    /// How many switch points of the trace had been passed when a move was made, its own included; none if it was not reached.
-    fn time_of(&self, made: &Move, window: &Window) -> Option<usize> {
+    /// How many switch points of the trace had been passed when an edit was made, its own included; none if it was not reached.
+    fn time_of(&self, made: &ScheduleEdit, window: &Window) -> Option<usize> {
         let spot = match made {
-            Move::Preempt { at, .. } | Move::Advance { at, .. } => *at,
-            Move::Reverse { hold, .. } | Move::Delay { hold } => hold.block,
+            ScheduleEdit::Preempt { at, .. } | ScheduleEdit::Advance { at, .. } => *at,
+            ScheduleEdit::Reverse { hold, .. } | ScheduleEdit::Delay { hold } => hold.block,
         };
         if !window.contains(spot) {
             return Some(0);
         }
         match made {
-            Move::Preempt { .. } | Move::Advance { .. } => self
+            ScheduleEdit::Preempt { .. } | ScheduleEdit::Advance { .. } => self
                 .points
                 .iter()
                 .position(|point| point.spot == spot)
                 .map(|index| index + 1),
-            Move::Reverse { .. } | Move::Delay { .. } => {
+            ScheduleEdit::Reverse { .. } | ScheduleEdit::Delay { .. } => {
                 let is_before = |point: &SwitchPoint| point.spot.thread == spot.thread && point.spot <= spot;
                 Some(self.points.iter().rposition(is_before).map_or(0, |index| index + 1))
             }
@@ -231,7 +231,7 @@ impl Node {
         choices
     }
 
-    /// Moves at the points of a kind: preemptions; and in turns with them, of synchronisations, other orders of those in which the thread that has failed takes part.
+    /// Edits at the points of a kind: preemptions; and in turns with them, of synchronisations, other orders of those in which the thread that has failed takes part.
     fn switches(&self, kind: PointKind, is_root: bool, choosing: &Choosing) -> Choices {
         let preemptions = self.preemptions(kind, is_root, choosing);
         if choosing.advancing == Advancing::Off || kind != PointKind::Synchronisation {
@@ -276,10 +276,10 @@ impl Node {
                     tail: Tail::Keep,
                 };
                 let at = point.spot;
-                let block = choice(Move::Preempt { at, to });
+                let block = choice(ScheduleEdit::Preempt { at, to });
                 self.add(block, is_root, choosing.window, &mut choices.list);
                 if choosing.advancing == Advancing::On && self.goes_further(index, to) {
-                    let stretch = choice(Move::Advance { at, to });
+                    let stretch = choice(ScheduleEdit::Advance { at, to });
                     self.add(stretch, is_root, choosing.window, &mut choices.list);
                 }
             }
@@ -375,18 +375,18 @@ impl Node {
     ) {
         let hold = &accesses[first];
         let made = match later {
-            Some(later) => Move::Reverse {
+            Some(later) => ScheduleEdit::Reverse {
                 hold: hold.id,
                 until: accesses[later].id,
             },
-            None => Move::Delay { hold: hold.id },
+            None => ScheduleEdit::Delay { hold: hold.id },
         };
         let was_looked_at = |inner: &Window| {
             let is_inside = |index: usize| inner.contains(accesses[index].id.block);
             is_inside(first) && later.is_none_or(is_inside)
         };
         let is_old = is_root && choosing.inner.is_some_and(was_looked_at);
-        if is_old || hold.passed < self.floor.points || self.plan.moves.contains(&made) {
+        if is_old || hold.passed < self.floor.points || self.plan.edits.contains(&made) {
             return;
         }
         let floor = match hold.id.is_synchronisation() && !choosing.are_synchronisations_accesses {
@@ -410,7 +410,7 @@ impl Node {
         self.add(choice, is_root, choosing.window, list);
     }
 
-    /// Adds a choice; if admitted moves come later than it, also the choice without them.
+    /// Adds a choice; if admitted edits come later than it, also the choice without them.
     fn add(&self, choice: Choice, is_root: bool, window: &Window, list: &mut Vec<Choice>) {
         list.push(choice);
         let after = self.split(choice.passed, window).1;
@@ -436,16 +436,16 @@ fn alternately<T>(one: impl Iterator<Item = T>, other: impl Iterator<Item = T>) 
     })
 }
 
-/// Whether two moves exclude each other: the same thread cannot go on with two others at one point, nor be held at one access for two.
-pub(crate) fn is_same_place(one: &Move, other: &Move) -> bool {
+/// Whether two edits exclude each other: the same thread cannot go on with two others at one point, nor be held at one access for two.
+pub(crate) fn is_same_place(one: &ScheduleEdit, other: &ScheduleEdit) -> bool {
     match (one, other) {
         (
-            Move::Preempt { at: one, .. } | Move::Advance { at: one, .. },
-            Move::Preempt { at: other, .. } | Move::Advance { at: other, .. },
+            ScheduleEdit::Preempt { at: one, .. } | ScheduleEdit::Advance { at: one, .. },
+            ScheduleEdit::Preempt { at: other, .. } | ScheduleEdit::Advance { at: other, .. },
         ) => one == other,
         (
-            Move::Reverse { hold: one, .. } | Move::Delay { hold: one },
-            Move::Reverse { hold: other, .. } | Move::Delay { hold: other },
+            ScheduleEdit::Reverse { hold: one, .. } | ScheduleEdit::Delay { hold: one },
+            ScheduleEdit::Reverse { hold: other, .. } | ScheduleEdit::Delay { hold: other },
         ) => one == other,
         _ => false,
     }
@@ -465,10 +465,10 @@ pub(crate) fn signature(window: usize, points: &[SwitchPoint], plan: &Plan, endi
     }
     // Synchronisations are in the trace.
     let is_access = |id: &&AccessId| !id.is_synchronisation();
-    let ids = plan.moves.iter().flat_map(|made| match made {
-        Move::Reverse { hold, until } => [Some(hold), Some(until)],
-        Move::Delay { hold } => [Some(hold), None],
-        Move::Preempt { .. } | Move::Advance { .. } => [None, None],
+    let ids = plan.edits.iter().flat_map(|made| match made {
+        ScheduleEdit::Reverse { hold, until } => [Some(hold), Some(until)],
+        ScheduleEdit::Delay { hold } => [Some(hold), None],
+        ScheduleEdit::Preempt { .. } | ScheduleEdit::Advance { .. } => [None, None],
     });
     for id in ids.flatten().filter(is_access) {
         hash.add(u64::from(id.block.thread.0));

@@ -5,7 +5,7 @@ use crate::Layer;
 pub struct Tuning {
     /// Layers in the order in which they are tried.
     pub layers: Vec<Layer>,
-    /// The search goes in rounds. The first tries up to `bound_first` new moves against a failure (the paper's m), each later one
+    /// The search goes in rounds. The first tries up to `bound_first` new edits against a failure (the paper's m), each later one
     /// one more, up to `bound_max`.
     pub bound_first: u64,
     pub bound_max: u64,
@@ -40,7 +40,7 @@ pub enum Reduction {
     Off,
 }
 
-/// Moves that let threads go on as far as they can, [`crate::Move::Advance`] and [`crate::Move::Delay`], and reversals of synchronisations. The paper has none.
+/// Edits that let threads go on as far as they can, [`crate::ScheduleEdit::Advance`] and [`crate::ScheduleEdit::Delay`], and reversals of synchronisations. The paper has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advancing {
     On,
@@ -54,7 +54,7 @@ pub enum Minimising {
 }
 
 impl Default for Tuning {
-    /// The paper's two layers, the most promising of both first, with caching. One move first: it was enough for all that the authors saw, and two cost the
+    /// The paper's two layers, the most promising of both first, with caching. One edit first: it was enough for all that the authors saw, and two cost the
     /// square of it.
     fn default() -> Tuning {
         Tuning {
@@ -80,7 +80,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// The paper's moves in the paper's order, and a third layer.
+    /// The paper's edits in the paper's order, and a third layer.
     pub fn of_the_paper() -> Tuning {
         Tuning {
             layers: vec![Layer::Synchronisations, Layer::Accesses, Layer::Calls],

@@ -1,13 +1,13 @@
 //! Runs a program again under a schedule, and compares every read.
-use crate::machine::Recording;
-use crate::machine::access;
-use crate::machine::reach;
 use crate::memory::Memory;
 use crate::program::Instruction;
 use crate::program::Program;
 use crate::program::Progress;
 use crate::random::Random;
-use crate::recorder::is_acquisition;
+use crate::recording::Recording;
+use crate::recording::access;
+use crate::recording::is_acquisition;
+use crate::recording::reach;
 use run_model::Schedule;
 use std::collections::BTreeSet;
 

@@ -1,12 +1,15 @@
-//! Random programs, recorded, encoded, decoded, solved, checked and replayed: every read returns what it returned.
+//! Random programs in random orders of steps, recorded by light itself, encoded, decoded, solved, checked and replayed: every
+//! read returns what it returned.
 use constraint_solver::Hints;
 use constraint_solver::solve;
 use proptest::prelude::*;
+use run_model::Method;
 use run_model::Point;
 use run_model::Schedule;
 use run_model::ThreadIndex;
 use schedule_checker::check;
 use simulated_machine::Fault;
+use simulated_machine::Instruction;
 use simulated_machine::Program;
 use simulated_machine::Random;
 use simulated_machine::Recording;
@@ -23,6 +26,7 @@ fn tuning(seed: u64) -> Tuning {
         moves_before_split: (seed % 4) as u32,
         generations: !seed.is_multiple_of(3),
         uses_before_merge: [0, 2, 5][(seed / 7 % 3) as usize],
+        takes_along: (seed / 21).is_multiple_of(2),
     }
 }
 
@@ -56,13 +60,85 @@ fn change_waits(schedule: &mut Schedule, thread: usize, gate: usize, change: imp
     *place = waits.into();
 }
 
+/// One thread makes a chunk whole while an atomic of another splits it for good: found at random, about once in 60,000 programs.
+#[test]
+fn an_atomic_splits_what_is_being_made_whole() {
+    let seed = 26032;
+    let program = generate(seed, Shape::SMALL);
+    let recording = record(&program, seed, Method::Light, tuning(seed), Fault::None);
+    replay(&program, &recording, seed);
+}
+
+/// Two chunks under one access: a thread makes the second one whole, and its own, after the other looked at both and before it
+/// asked for the cells of what is split.
+#[test]
+fn a_chunk_is_made_whole_under_an_access_that_spans_two() {
+    const FIRST: u64 = 0x6000_0000_0fc0;
+    let second = FIRST + 64;
+    let program = Program {
+        threads: vec![
+            vec![Instruction::Spawn { thread: 1 }, Instruction::Spawn { thread: 2 }],
+            vec![Instruction::Store {
+                address: second - 4,
+                bytes: 8,
+            }],
+            vec![
+                Instruction::AtomicAdd { address: FIRST },
+                Instruction::Store {
+                    address: second,
+                    bytes: 8,
+                },
+                Instruction::Load {
+                    address: second,
+                    bytes: 8,
+                },
+            ],
+        ],
+        chunks: 2,
+        values: 0,
+    };
+    let tuning = Tuning {
+        moves_before_split: 0,
+        uses_before_merge: 2,
+        ..Tuning::PLAIN
+    };
+    // Without the second look, one in fifty does not come back.
+    for seed in 0..1000 {
+        let recording = record(&program, seed, Method::Light, tuning, Fault::None);
+        replay(&program, &recording, seed);
+    }
+}
+
+/// Found at random, before the test above had a name.
+#[test]
+fn what_did_not_come_back_once_does() {
+    for (seed, shape) in [
+        (4_665_855_084_246_005_440, Shape::LARGE),
+        (511_959_214_227_252_232, Shape::HOT),
+    ] {
+        let program = generate(seed, shape);
+        let recording = record(&program, seed, Method::Light, tuning(seed), Fault::None);
+        replay(&program, &recording, seed);
+    }
+    let seed = 4_792_533_877_143_196_828;
+    let program = generate(seed, Shape::MEDIUM);
+    let recording = record(
+        &program,
+        seed,
+        Method::Light,
+        tuning(seed),
+        Fault::Killed { after: 873 },
+    );
+    replay(&program, &recording, seed);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
     fn every_read_returns_what_it_returned(seed: u64, shape in 0..SHAPES.len()) {
         let program = generate(seed, SHAPES[shape]);
-        let recording = record(&program, seed, tuning(seed), Fault::None);
+        let recording = record(&program, seed, Method::Light, tuning(seed), Fault::None);
         let logs = recording.logs();
         prop_assert!(logs.threads.iter().all(|log| !log.torn));
         let schedule = solve_and_check(&recording, Hints::Use);
@@ -76,7 +152,7 @@ proptest! {
     #[test]
     fn all_replays_of_small_programs_agree(seed: u64) {
         let program = generate(seed, Shape::SMALL);
-        let recording = record(&program, seed, tuning(seed), Fault::None);
+        let recording = record(&program, seed, Method::Light, tuning(seed), Fault::None);
         for hints in [Hints::Use, Hints::Ignore] {
             let schedule = solve_and_check(&recording, hints);
             prop_assert!(Replay::new(&program, &recording, &schedule).run_all(20_000).is_ok());
@@ -84,21 +160,21 @@ proptest! {
     }
 
     #[test]
-    fn killed_runs_are_replayed_to_their_last_event(seed: u64, shape in 0..SHAPES.len(), after in 0..200u64) {
+    fn killed_runs_are_replayed_to_their_last_event(seed: u64, shape in 0..SHAPES.len(), after in 0..4000u64) {
         let program = generate(seed, SHAPES[shape]);
-        let recording = record(&program, seed, tuning(seed), Fault::Killed { after });
+        let recording = record(&program, seed, Method::Light, tuning(seed), Fault::Killed { after });
         let schedule = solve_and_check(&recording, Hints::Use);
         for (thread, count) in recording.counts.iter().enumerate() {
-            prop_assert_eq!(schedule.threads[thread].events, *count);
+            prop_assert!(schedule.threads[thread].events >= *count, "nothing was lost, so nothing is left out");
         }
         replay(&program, &recording, seed);
     }
 
     #[test]
-    fn a_thread_killed_inside_an_event_keeps_what_others_saw(seed: u64, shape in 0..SHAPES.len(), thread in 0..4u32, event in 1..20u64, after in 0..300u64) {
+    fn a_thread_stopped_anywhere_keeps_what_others_saw(seed: u64, shape in 0..SHAPES.len(), thread in 0..4u32, steps in 1..400u64, after in 0..6000u64) {
         let program = generate(seed, SHAPES[shape]);
-        let fault = Fault::StoppedInside { thread, event, killed_after: after };
-        let recording = record(&program, seed, tuning(seed), fault);
+        let fault = Fault::Stalled { thread, steps, killed_after: after };
+        let recording = record(&program, seed, Method::Light, tuning(seed), fault);
         let schedule = solve_and_check(&recording, Hints::Use);
         for (thread, count) in recording.counts.iter().enumerate() {
             prop_assert!(schedule.threads[thread].events >= *count, "nothing was lost, so nothing is left out");
@@ -109,7 +185,7 @@ proptest! {
     #[test]
     fn a_torn_log_is_replayed_as_far_as_it_makes_sense(seed: u64, shape in 0..SHAPES.len(), thread in 0..2u32, bytes in 0..300u64) {
         let program = generate(seed, SHAPES[shape]);
-        let recording = record(&program, seed, tuning(seed), Fault::Cut { thread, bytes });
+        let recording = record(&program, seed, Method::Light, tuning(seed), Fault::Cut { thread, bytes });
         replay(&program, &recording, seed);
     }
 
@@ -117,7 +193,7 @@ proptest! {
     #[test]
     fn the_checker_rejects_a_schedule_with_a_wait_missing_or_too_early(seed: u64, shape in 0..SHAPES.len(), ignore: bool) {
         let program = generate(seed, SHAPES[shape]);
-        let recording = record(&program, seed, tuning(seed), Fault::None);
+        let recording = record(&program, seed, Method::Light, tuning(seed), Fault::None);
         let logs = recording.logs();
         let schedule = solve_and_check(&recording, if ignore { Hints::Ignore } else { Hints::Use });
         let places: Vec<(usize, usize, usize)> = schedule.threads.iter().enumerate().flat_map(|(t, thread)| {
@@ -139,7 +215,7 @@ proptest! {
     #[test]
     fn nonsense_is_refused_in_peace(seed: u64, changes in 1..6u32) {
         let program = generate(seed, Shape::MEDIUM);
-        let mut logs = record(&program, seed, tuning(seed), Fault::None).logs();
+        let mut logs = record(&program, seed, Method::Light, tuning(seed), Fault::None).logs();
         let mut random = Random::new(seed);
         for _ in 0..changes {
             let thread = random.below(logs.threads.len() as u64) as usize;

@@ -36,6 +36,7 @@ fn load(name: &str) -> Logs {
         records,
         events,
         torn: false,
+        inputs: Vec::new(),
     };
     Logs {
         method: Method::Light,

@@ -42,18 +42,18 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     Ok(trials)
 }
 
-/// A recording that ends as the guest says, and needs moves.
+/// A recording that ends as the guest says, and needs edits.
 fn record_one(sandbox: &Sandbox, guest: &Guest) -> Checked<Recorded> {
     let program = build_plainly(sandbox, &format!("copied/{}.c", guest.name()))?;
     let ending = guest.fails.unwrap_or(Ending::Exit(0));
     for attempt in 0..RECORDINGS_MAX {
-        let options = ["--scope", "inputs"];
+        let options = ["--scope", "inputs", "--no-sync-order"];
         let recorded = record(sandbox, &format!("run-{attempt}"), &options, &program, LIMIT)?;
         if recorded.ended.status != ending.status() {
             continue;
         }
         let found = search(sandbox, &recorded, &[])?;
-        if found["moves"].as_array().is_some_and(|moves| !moves.is_empty()) {
+        if found["edits"].as_array().is_some_and(|edits| !edits.is_empty()) {
             return Ok(recorded);
         }
     }
@@ -70,7 +70,7 @@ fn search(sandbox: &Sandbox, recorded: &Recorded, more: &[&str]) -> Checked<Valu
     serde_json::from_slice(&ended.stdout).or_else(|why| failed(ended.told(&format!("no JSON: {why}"))))
 }
 
-/// Each attempt from a copy goes as it goes from the beginning, and the moves are the same without copies.
+/// Each attempt from a copy goes as it goes from the beginning, and the edits are the same without copies.
 fn finds_the_same(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let recorded = record_one(sandbox, guest)?;
     let compared = search(sandbox, &recorded, &["--compare-checkpoints"])?;
@@ -85,7 +85,7 @@ fn finds_the_same(sandbox: &Sandbox, guest: &Guest) -> Checked {
         format!("expected no copies: {}", without["checkpoints"])
     })?;
     let with = search(sandbox, &recorded, &[])?;
-    for field in ["moves", "attempts"] {
+    for field in ["edits", "attempts"] {
         require(with[field] == without[field], || {
             format!("{} by copies, {} without", with[field], without[field])
         })?;

@@ -2,6 +2,7 @@
 use crate::Checked;
 use crate::command::Ended;
 use crate::recording::Recorded;
+use crate::recording::field_in;
 use crate::recording::record;
 use crate::require;
 use crate::sandbox::Sandbox;
@@ -9,6 +10,8 @@ use crate::sandbox::trial;
 use crate::skipped;
 use crate::tool;
 use libtest_mimic::Trial;
+use serde_json::Value;
+use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +27,8 @@ pub fn trials() -> Vec<Trial> {
         trial("inputs/other_scopes_refuse", other_scopes_refuse),
         trial("inputs/nobody_sees_the_preload", nobody_sees_the_preload),
         trial("inputs/exit_status", exit_status),
+        trial("inputs/is_a_method", is_a_method),
+        trial("inputs/was_said_to_be_light", was_said_to_be_light),
         trial("inputs/shell_pipeline", shell_pipeline),
         trial("inputs/own_calls", own_calls),
         trial("inputs/cxx_plugin", |sandbox| {
@@ -91,7 +96,13 @@ fn built_with_refrain(sandbox: &Sandbox) -> Checked {
 
 /// Everything but what needs to know what threads did to each other works. Whether the replay comes to the end depends on the recording.
 fn cannot_be_explained(sandbox: &Sandbox, program: &Path) -> Checked {
-    let recorded = record(sandbox, "run", &INPUTS, program, LIMIT)?;
+    let recorded = record(
+        sandbox,
+        "run",
+        &[&INPUTS[..], &["--no-sync-order"]].concat(),
+        program,
+        LIMIT,
+    )?;
     recorded.ended.clone().expect_status(0)?;
     recorded.check_passed_through()?;
     says(&recorded.ended, "may not be enough")?;
@@ -150,6 +161,45 @@ fn nobody_sees_the_preload(sandbox: &Sandbox) -> Checked {
             .expect_status(0)?;
     }
     Ok(())
+}
+
+/// However it is asked for, and in all that is said about the run.
+fn is_a_method(sandbox: &Sandbox) -> Checked {
+    for (name, asked) in [("by-scope", "--scope"), ("by-method", "--method")] {
+        let recorded = record(sandbox, name, &[asked, "inputs"], Path::new("/bin/true"), LIMIT)?;
+        recorded.ended.clone().expect_status(0)?;
+        let info = recorded.info(sandbox)?;
+        let says = |field: &str| field_in(&info, field).and_then(Value::as_str) == Some("inputs");
+        require(says("method") && says("scope"), || {
+            format!("not of method inputs: {info}")
+        })?;
+    }
+    for (asked, other) in [("light", "inputs"), ("inputs", "memory"), ("leap", "sync")] {
+        let line = sandbox.refrain(["record", "--method", asked, "--scope", other, "--", "/bin/true"]);
+        let ended = sandbox.run(&line.within(LIMIT))?;
+        let words = [
+            &*format!("--method {asked} observes"),
+            &*format!("--scope {other} is for --method"),
+        ];
+        ended.expect_refusal(&words)?;
+    }
+    Ok(())
+}
+
+/// Runs of earlier versions call their method light.
+fn was_said_to_be_light(sandbox: &Sandbox) -> Checked {
+    let program = build_plainly(sandbox, "turns/queue.c")?;
+    let recorded = record(sandbox, "run", &INPUTS, &program, LIMIT)?;
+    recorded.ended.clone().expect_status(0)?;
+    let path = recorded.directory.join("run.json");
+    let text = fs::read_to_string(&path)?;
+    let earlier = text.replace("\"method\": \"inputs\"", "\"method\": \"light\"");
+    require(earlier != text, || {
+        format!("{} does not name its method: {text}", path.display())
+    })?;
+    sandbox.note(format!("say light in {}", path.display()));
+    fs::write(&path, earlier)?;
+    recorded.check_replay(sandbox, 2, 0, LIMIT)
 }
 
 fn exit_status(sandbox: &Sandbox) -> Checked {

@@ -143,7 +143,7 @@ fn are_waited_for(sandbox: &Sandbox) -> Checked {
     let program = sandbox.work().join("daemon");
     let line = sandbox.refrain(["cc"]).arg(&source).arg("-o").arg(&program);
     sandbox.run(&line)?.expect_status(0)?;
-    let recorded = record(sandbox, "run", &["--timeout", "3"], &program, LIMIT)?;
+    let recorded = record(sandbox, "run", &["--timeout", "3", "--wait", "60"], &program, LIMIT)?;
     let stderr = recorded.ended.stderr_text();
     require(
         recorded.ended.status == 124 && stderr.contains("waiting for 1 process"),

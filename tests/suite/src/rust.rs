@@ -55,15 +55,17 @@ pub fn trials() -> Vec<Trial> {
 
 fn of_guests() -> Vec<Trial> {
     vec![
-        trial("rust/std", |sandbox| all_tests(sandbox, &["-p", "std-threads"], 12)),
+        trial("rust/std", |sandbox| all_tests(sandbox, &["-p", "std-threads"], 13)),
         trial("rust/crates", |sandbox| all_tests(sandbox, &["-p", "crates"], 12)),
         trial("rust/optimised", |sandbox| {
-            all_tests(sandbox, &["-p", "std-threads", "--release"], 12)
+            all_tests(sandbox, &["-p", "std-threads", "--release"], 13)
         }),
         trial("rust/memory", |sandbox| {
-            all_tests(sandbox, &["-p", "std-threads", "--scope", "memory"], 12)
+            all_tests(sandbox, &["-p", "std-threads", "--scope", "memory"], 13)
         }),
-        trial("rust/failing", failing),
+        trial("rust/failing", |sandbox| failing(sandbox, &[])),
+        trial("rust/failing_at_a_time", |sandbox| failing(sandbox, &["--jobs", "3"])),
+        trial("rust/macro_tests", macro_tests),
         trial("rust/until-failure", until_failure),
         trial("rust/package", package),
         trial("rust/nextest", nextest),
@@ -200,21 +202,11 @@ fn all_tests(sandbox: &Sandbox, selection: &[&str], tests: usize) -> Checked {
 }
 
 /// Each failure has its own run, the report says whose it is and why, and it comes back.
-fn failing(sandbox: &Sandbox) -> Checked {
-    let ended = run(
-        sandbox,
-        &[
-            "test",
-            "--locked",
-            "-p",
-            "failing",
-            "--timeout",
-            "5",
-            "--",
-            "--skip",
-            "lost_update",
-        ],
-    )?;
+fn failing(sandbox: &Sandbox, extra: &[&str]) -> Checked {
+    let mut arguments = vec!["test", "--locked", "-p", "failing", "--timeout", "5"];
+    arguments.extend(extra);
+    arguments.extend(["--", "--skip", "lost_update"]);
+    let ended = run(sandbox, &arguments)?;
     let told = format!("{}{}", ended.stdout_text(), ended.stderr_text());
     require(ended.status == 101, || ended.told("status other than 101"))?;
     for line in [
@@ -233,6 +225,15 @@ fn failing(sandbox: &Sandbox) -> Checked {
     }
     require(!told.contains("nobody reads this"), || {
         ended.told("the output of a test that passed is shown")
+    })?;
+    let text = ended.stdout_text();
+    let told_of: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("test "))
+        .filter(|line| line.contains(" ... ") && !line.ends_with("ignored"))
+        .collect();
+    require(told_of.is_sorted(), || {
+        ended.told("tests are not told of in their order")
     })?;
     let names: Vec<String> = runs(sandbox)?.iter().map(|run| name(run)).collect();
     let expected: Vec<String> = FAILURES.iter().map(|(test, _)| format!("{test}-0")).collect();
@@ -331,6 +332,22 @@ fn package(sandbox: &Sandbox) -> Checked {
     require(dump.contains("c/ticket.c:"), || {
         "the C code of the package was not observed".to_owned()
     })
+}
+
+/// Tests of a procedural macro are programs for the compiler's side: run as they are, and the others recorded all the same.
+fn macro_tests(sandbox: &Sandbox) -> Checked {
+    let arguments = ["test", "--locked", "-p", "macros", "-p", "mixed"];
+    let ended = run(sandbox, &arguments)?.expect_status(0)?;
+    require(
+        ended.stdout_text().contains("test tests::a_macro_has_tests ... ok"),
+        || ended.told("the macro's test was not run"),
+    )?;
+    require(
+        ended
+            .stderr_text()
+            .contains("is not recorded: cargo built it for the compiler's side"),
+        || ended.told("nothing says that it was not recorded"),
+    )
 }
 
 /// What cargo says that it runs, behind our runner.

@@ -5,6 +5,8 @@ use crate::command::Ended;
 use crate::command::kill_group;
 use crate::failed;
 use crate::guest::Guest;
+use crate::inputs::build_plainly;
+use crate::opened::Opened;
 use crate::recording::Recorded;
 use crate::recording::record;
 use crate::require;
@@ -23,13 +25,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub fn trials() -> Result<Vec<Trial>, String> {
     let guest = Guest::read(&tool::guests().join("probes/canary.c"))?;
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let all: [(&str, Check); 6] = [
+    let all: [(&str, Check); 8] = [
         ("counted", counted),
         ("kept", kept),
         ("experiment", experiment),
         ("killed_solver", killed_solver),
         ("too_little_memory", too_little_memory),
         ("unsolvable", unsolvable),
+        ("read_once", read_once),
+        ("searched_and_read_once", searched_and_read_once),
     ];
     let trials = all.map(|(name, check)| {
         let guest = guest.clone();
@@ -57,6 +61,37 @@ fn expect_kept(sandbox: &Sandbox, expected: bool) -> Checked {
     let kept = json.pointer("/statistics/kept").and_then(Value::as_bool);
     require(kept == Some(expected), || {
         ended.told(&format!("expected the schedule to be kept: {expected}"))
+    })
+}
+
+/// A replay reads each log once, whether it has to solve or not.
+fn read_once(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let run = recorded(sandbox, guest, "run")?;
+    for what in ["replay", "replay", "solve"] {
+        expect_read_once(sandbox, &run.directory, what)?;
+    }
+    Ok(())
+}
+
+/// Also if it replays the run many times, to find the order of its threads.
+fn searched_and_read_once(sandbox: &Sandbox, _: &Guest) -> Checked {
+    let program = build_plainly(sandbox, "turns/queue.c")?;
+    let run = record(sandbox, "run", &["--scope", "inputs"], &program, LIMIT)?;
+    run.ended.clone().expect_status(0)?;
+    for what in ["replay", "replay", "solve"] {
+        expect_read_once(sandbox, &run.directory, what)?;
+    }
+    Ok(())
+}
+
+fn expect_read_once(sandbox: &Sandbox, run: &Path, what: &str) -> Checked {
+    let opened = Opened::watch(&run.join("thread-0.log"))?;
+    let ended = sandbox
+        .run(&sandbox.refrain([what, "./run"]).within(LIMIT))?
+        .expect_status(0)?;
+    let count = opened.count()?;
+    require(count == 1, || {
+        ended.told(&format!("thread-0.log was opened {count} times, not once"))
     })
 }
 

@@ -29,14 +29,14 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     Ok(guests.into_iter().map(one).collect())
 }
 
-/// A run that ends as the guest says, and needs moves, is recorded, searched for, and replayed.
+/// A run that ends as the guest says, and needs edits, is recorded, searched for, and replayed.
 fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = build_plainly(sandbox, &format!("searched/{}.c", guest.name()))?;
     let ending = guest.fails.unwrap_or(Ending::Exit(0));
     let timeout = guest.timeout.as_secs().to_string();
     let (mut without, mut unfound) = (0, 0);
     for attempt in 0..ATTEMPTS {
-        let options = ["--scope", "inputs", "--timeout", &timeout];
+        let options = ["--scope", "inputs", "--no-sync-order", "--timeout", &timeout];
         let recorded = record(sandbox, &format!("run-{attempt}"), &options, &program, LIMIT)?;
         if recorded.ended.status != ending.status() {
             continue;
@@ -61,7 +61,7 @@ fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
     ))
 }
 
-/// The moves that are found, if there are any in time.
+/// The edits that are found, if there are any in time.
 fn search(sandbox: &Sandbox, recorded: &Recorded) -> Checked<Option<usize>> {
     let line = sandbox
         .refrain(["solve", "--json", "--max-time", SEARCH_S])
@@ -79,5 +79,5 @@ fn search(sandbox: &Sandbox, recorded: &Recorded) -> Checked<Option<usize>> {
     require(answer["found"] == true && answer["met"] == answer["events"], || {
         ended.told("expected a schedule that meets all events")
     })?;
-    Ok(Some(answer["moves"].as_array().map_or(0, Vec::len)))
+    Ok(Some(answer["edits"].as_array().map_or(0, Vec::len)))
 }

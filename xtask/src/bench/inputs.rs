@@ -84,8 +84,8 @@ const SUBJECTS: [Subject; 6] = [
 struct Turns {
     native: Vec<f64>,
     recorded: Vec<f64>,
-    /// Recorded with the order of synchronisations.
-    ordered: Vec<f64>,
+    /// Recorded without the order of synchronisations.
+    unordered: Vec<f64>,
     /// The program's, and strace's own.
     traced: Vec<f64>,
     log_bytes: f64,
@@ -126,7 +126,7 @@ pub fn inputs(arguments: &[&str]) -> Result<(), Failure> {
 }
 
 /// Lines of words of a small vocabulary, some often and some rarely: as compressible as text.
-fn write_words(path: &Path) -> Result<(), Failure> {
+pub fn write_words(path: &Path) -> Result<(), Failure> {
     if fs::metadata(path).is_ok_and(|metadata| metadata.len() >= FILE_BYTES as u64) {
         return Ok(());
     }
@@ -154,18 +154,20 @@ fn write_words(path: &Path) -> Result<(), Failure> {
 enum Way<'a> {
     Native,
     Recorded(&'a Path),
+    /// By another build of Refrain, the first of the two.
+    RecordedBy(&'a Path, &'a Path),
     Traced,
-    Ordered(&'a Path),
+    Unordered(&'a Path),
 }
 
 const NATIVE: usize = 0;
 const RECORDED: usize = 1;
 const TRACED: usize = 2;
-const ORDERED: usize = 3;
+const UNORDERED: usize = 3;
 
 /// Who comes when in a turn: each goes first as often as the others; strace in the first turns only.
 fn sequence(turn: usize) -> impl Iterator<Item = usize> {
-    let mut first = [NATIVE, RECORDED, ORDERED];
+    let mut first = [NATIVE, RECORDED, UNORDERED];
     first.rotate_left(turn % 3);
     first.into_iter().chain((turn <= TRACED_TURNS).then_some(TRACED))
 }
@@ -180,54 +182,98 @@ fn serve(subject: &Subject, folder: &Path, turns: usize) -> Result<Turns, Failur
 
 /// Servers, and bursts of requests for one and the other.
 fn serve_once(subject: &Subject, folder: &Path, turns: Range<usize>, result: &mut Turns) -> Result<(), Failure> {
-    let (run, ordered_run) = (folder.join("run"), folder.join("run-ordered"));
+    let (run, unordered_run) = (folder.join("run"), folder.join("run-unordered"));
     cleared(&run)?;
-    cleared(&ordered_run)?;
+    cleared(&unordered_run)?;
     let port = load::free_port;
     let ports = [port()?, port()?, port()?, port()?];
-    let command = |port: u16, way: Way<'_>| -> Result<Command, Failure> {
-        let own = [port.to_string()];
-        Ok(match subject.name {
-            "memcached" => {
-                let words = ["-l", "127.0.0.1", "-U", "0", "-t", "4", "-m", "64", "-u", "root", "-p"];
-                on(SERVER_CPU, subject.name, way, &words, &own)
-            }
-            "apache2" => {
-                let configured = configure_apache(folder, port)?;
-                on(
-                    SERVER_CPU,
-                    "/usr/sbin/apache2",
-                    way,
-                    &["-DFOREGROUND", "-f"],
-                    &[configured],
-                )
-            }
-            _ => {
-                let words = ["--save", "", "--bind", "127.0.0.1", "--port"];
-                on(SERVER_CPU, subject.name, way, &words, &own)
-            }
-        })
-    };
+    let command = |port: u16, way: Way<'_>| server_command(subject, folder, port, way);
     let native = Started::new(command(ports[0], Way::Native)?)?;
     let recorded = Started::new(command(ports[1], Way::Recorded(&run))?)?;
     let traced = Started::new(command(ports[2], Way::Traced)?)?;
-    let ordered = Started::new(command(ports[3], Way::Ordered(&ordered_run))?)?;
-    let servers = [&native, &recorded, &traced, &ordered];
+    let unordered = Started::new(command(ports[3], Way::Unordered(&unordered_run))?)?;
+    let servers = [&native, &recorded, &traced, &unordered];
     let worked = alternate(subject, servers, ports, turns, result);
-    for server in [&native, &recorded, &ordered] {
+    for server in [&native, &recorded, &unordered] {
         server.terminate();
     }
     // strace does not pass it on.
     let behind = measure::only_child(traced.id()).map(measure::terminate);
     let ended = (native.finish(None), recorded.finish(Some(&run)), traced.finish(None));
-    let ordered = ordered.finish(Some(&ordered_run));
+    let unordered = unordered.finish(Some(&unordered_run));
     worked?;
-    ordered?;
+    unordered?;
     behind?;
     ended.0?;
     result.log_bytes += ended.1?.log_bytes;
     ended.2?;
     Ok(())
+}
+
+/// A server on a port of its own.
+fn server_command(subject: &Subject, folder: &Path, port: u16, way: Way<'_>) -> Result<Command, Failure> {
+    let own = [port.to_string()];
+    Ok(match subject.name {
+        "memcached" => {
+            let words = ["-l", "127.0.0.1", "-U", "0", "-t", "4", "-m", "64", "-u", "root", "-p"];
+            on(SERVER_CPU, subject.name, way, &words, &own)
+        }
+        "apache2" => {
+            let configured = configure_apache(folder, port)?;
+            on(
+                SERVER_CPU,
+                "/usr/sbin/apache2",
+                way,
+                &["-DFOREGROUND", "-f"],
+                &[configured],
+            )
+        }
+        _ => {
+            let words = ["--save", "", "--bind", "127.0.0.1", "--port"];
+            on(SERVER_CPU, subject.name, way, &words, &own)
+        }
+    })
+}
+
+/// Bursts of requests for a server that a build of Refrain records: the processor time of one, the least of several.
+pub fn burst_for(server: &str, tool: &Path, folder: &Path) -> Result<f64, Failure> {
+    const BURSTS: usize = 4;
+    let subject = SUBJECTS.iter().find(|subject| subject.name == server);
+    let subject = subject.ok_or_else(|| Failure::new(format!("'{server}' is not among the measured programs")))?;
+    let run = folder.join("run");
+    cleared(&run)?;
+    let port = load::free_port()?;
+    let started = Started::new(server_command(subject, folder, port, Way::RecordedBy(tool, &run))?)?;
+    let measured = (|| {
+        load::wait_for(port)?;
+        let process = measure::only_child(started.id())?;
+        let mut least = f64::INFINITY;
+        // The first one is for warming up.
+        for number in 0..=BURSTS {
+            let before = measure::cpu_of_family(process)?;
+            burst(subject, port, number == 0)?;
+            if number > 0 {
+                least = least.min(measure::cpu_of_family(process)? - before);
+            }
+        }
+        Ok(least)
+    })();
+    started.terminate();
+    started.finish(Some(&run))?;
+    measured
+}
+
+/// What a program that ends by itself is told to do with a file.
+pub fn arguments(program: &str, file: &Path) -> Vec<String> {
+    let out = file.with_extension("out").display().to_string();
+    let words: &[&str] = match program {
+        "sort" => &["--parallel=2", "-S", "16M", "-o", &out],
+        // It writes beside its input.
+        "pigz" => &["-k", "-f", "-p", "2"],
+        _ => &["-q", "-f", "-T2", "-o", &out],
+    };
+    let file = file.display().to_string();
+    words.iter().map(|word| (*word).to_owned()).chain([file]).collect()
 }
 
 /// One process with threads, and a page.
@@ -263,7 +309,7 @@ fn alternate(
         servers[NATIVE].id(),
         measure::only_child(servers[RECORDED].id())?,
         servers[TRACED].id(),
-        measure::only_child(servers[ORDERED].id())?,
+        measure::only_child(servers[UNORDERED].id())?,
     ];
     let start = turns.start;
     // The first turn of a start is for warming up.
@@ -276,7 +322,7 @@ fn alternate(
                 (true, _) => {}
                 (_, NATIVE) => result.native.push(cpu_s),
                 (_, TRACED) => result.traced.push(cpu_s),
-                (_, ORDERED) => result.ordered.push(cpu_s),
+                (_, UNORDERED) => result.unordered.push(cpu_s),
                 _ => {
                     result.recorded.push(cpu_s);
                     result.recorded_wall_s += started.elapsed().as_secs_f64();
@@ -319,42 +365,18 @@ fn burst(subject: &Subject, port: u16, is_first: bool) -> Result<(), Failure> {
 
 /// Runs of a program that reads a file and writes one, by turns.
 fn compress(subject: &Subject, folder: &Path, file: &Path, turns: usize) -> Result<Turns, Failure> {
-    let (run, out) = (folder.join("run"), folder.join("words.out").display().to_string());
-    let file = file.display().to_string();
+    let run = folder.join("run");
     let once = |way: Way<'_>| -> Result<Sample, Failure> {
-        let command = match subject.name {
-            "sort" => on(
-                BOTH_CPUS,
-                "sort",
-                way,
-                &["--parallel=2", "-S", "16M", "-o"],
-                &[out.clone(), file.clone()],
-            ),
-            // It writes beside its input.
-            "pigz" => on(
-                BOTH_CPUS,
-                "pigz",
-                way,
-                &["-k", "-f", "-p", "2"],
-                std::slice::from_ref(&file),
-            ),
-            _ => on(
-                BOTH_CPUS,
-                "zstd",
-                way,
-                &["-q", "-f", "-T2", "-o"],
-                &[out.clone(), file.clone()],
-            ),
-        };
+        let command = on(BOTH_CPUS, subject.name, way, &[], &arguments(subject.name, file));
         let run = match way {
-            Way::Recorded(run) | Way::Ordered(run) => Some(run),
+            Way::Recorded(run) | Way::RecordedBy(_, run) | Way::Unordered(run) => Some(run),
             Way::Native | Way::Traced => None,
         };
         Started::new(command)?.finish(run)
     };
     let mut result = Turns::default();
     for turn in 0..turns + 1 {
-        let ways = [Way::Native, Way::Recorded(&run), Way::Traced, Way::Ordered(&run)];
+        let ways = [Way::Native, Way::Recorded(&run), Way::Traced, Way::Unordered(&run)];
         for which in sequence(turn) {
             cleared(&run)?;
             let sample = once(ways[which])?;
@@ -362,7 +384,7 @@ fn compress(subject: &Subject, folder: &Path, file: &Path, turns: usize) -> Resu
                 (0, _) => {}
                 (_, NATIVE) => result.native.push(sample.cpu_s),
                 (_, TRACED) => result.traced.push(sample.cpu_s),
-                (_, ORDERED) => result.ordered.push(sample.cpu_s),
+                (_, UNORDERED) => result.unordered.push(sample.cpu_s),
                 _ => {
                     result.recorded.push(sample.cpu_s);
                     result.recorded_wall_s += sample.wall_s;
@@ -380,10 +402,14 @@ fn on(cpus: &str, program: &str, way: Way<'_>, words: &[&str], more: &[String]) 
     command.args(["-c", cpus]);
     match way {
         Way::Native => {}
-        Way::Recorded(run) | Way::Ordered(run) => {
-            command.arg(crate::refrain()).args(["record", "--scope", "inputs"]);
-            if let Way::Ordered(_) = way {
-                command.arg("--sync-order");
+        Way::Recorded(run) | Way::RecordedBy(_, run) | Way::Unordered(run) => {
+            let tool = match way {
+                Way::RecordedBy(tool, _) => tool.to_owned(),
+                _ => crate::refrain(),
+            };
+            command.arg(tool).args(["record", "--scope", "inputs"]);
+            if let Way::Unordered(_) = way {
+                command.arg("--no-sync-order");
             }
             command.arg("-o").arg(run).arg("--");
             command.env("REFRAIN_DIR", run.with_extension("store"));
@@ -412,7 +438,7 @@ fn quartiles(mut ratios: Vec<f64>) -> [f64; 3] {
 
 fn lines(subjects: &[&Subject], results: &[Turns]) -> Result<String, Failure> {
     let mut text = String::from(
-        "| program | work | native CPU | recorded CPU | ratio of the sums | ratios of turns: quartiles | log | with `--sync-order` | under strace |\n\
+        "| program | work | native CPU | recorded CPU | ratio of the sums | ratios of turns: quartiles | log | with `--no-sync-order` | under strace |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
     let mut medians = Vec::new();
@@ -427,13 +453,13 @@ fn lines(subjects: &[&Subject], results: &[Turns]) -> Result<String, Failure> {
             quartiles(pairs.map(|(native, recorded)| recorded / native).collect())
         };
         let [low, middle, high] = ratios(&turns.recorded);
-        let [_, ordered, _] = ratios(&turns.ordered);
+        let [_, unordered, _] = ratios(&turns.unordered);
         medians.push(middle);
         let median = |cpu: &[f64]| each(table::median(cpu.iter().copied()));
         let rate = turns.log_bytes / turns.recorded_wall_s.max(0.001);
         writeln!(
             text,
-            "| {} | {} | {} | {} | {:.3}× | {low:.3}, **{middle:.3}**, {high:.3} | {} | {ordered:.3}× | {:.1}× |",
+            "| {} | {} | {} | {} | {:.3}× | {low:.3}, **{middle:.3}**, {high:.3} | {} | {unordered:.3}× | {:.1}× |",
             subject.name,
             subject.work,
             median(&turns.native),

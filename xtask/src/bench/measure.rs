@@ -160,15 +160,29 @@ pub fn pin_to(cpu: &str) -> Result<(), Failure> {
 
 /// A recording; the figures are those of the program, which refrain keeps in the run.
 pub fn recorded(program: &Path, scope: &str, run: &Path) -> Result<(Sample, Vec<u8>), Failure> {
+    recorded_by(&refrain(), program, &[], &["--scope", scope], run)
+}
+
+/// The same by a build of Refrain, with arguments for the program and for `refrain record`.
+pub fn recorded_by(
+    tool: &Path,
+    program: &Path,
+    arguments: &[String],
+    how: &[&str],
+    run: &Path,
+) -> Result<(Sample, Vec<u8>), Failure> {
     if run.exists() {
         fs::remove_dir_all(run)?;
     }
-    let mut command = Command::new(refrain());
+    let mut command = Command::new(tool);
     command
-        .args(["record", "--scope", scope, "-o"])
+        .arg("record")
+        .args(how)
+        .arg("-o")
         .arg(run)
         .arg("--")
-        .arg(program);
+        .arg(program)
+        .args(arguments);
     let output = command
         .stdin(Stdio::null())
         .env("REFRAIN_DIR", run.with_extension("store"))
@@ -176,8 +190,9 @@ pub fn recorded(program: &Path, scope: &str, run: &Path) -> Result<(Sample, Vec<
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(Failure::new(format!(
-            "recording {} at scope {scope} failed: {words}",
-            program.display()
+            "recording {} ({}) failed: {words}",
+            program.display(),
+            how.join(" ")
         )));
     }
     Ok((recorded_sample(run)?, output.stdout))
@@ -214,7 +229,12 @@ fn log_bytes_of_others(run: &Path) -> Result<f64, Failure> {
 
 /// A replay of the run; only its wall time is known.
 pub fn replayed(run: &Path) -> Result<(Sample, Vec<u8>), Failure> {
-    let mut command = Command::new(refrain());
+    replayed_by(&refrain(), run)
+}
+
+/// The same by a build of Refrain.
+pub fn replayed_by(tool: &Path, run: &Path) -> Result<(Sample, Vec<u8>), Failure> {
+    let mut command = Command::new(tool);
     command.args(["replay", "--json"]).arg(run);
     let output = command
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! What the search for moves costs (docs/search.md), in the columns of the paper's tables 3 and 4: the guests of `tests/guests/searched`, `copied` and
+//! What the search for edits costs (docs/search.md), in the columns of the paper's tables 3 and 4: the guests of `tests/guests/searched`, `copied` and
 //! `large`, one recording of each, searched in several ways by turns.
 //!
 //! A recording is taken if it ends as the guest says and the order of its inputs alone does not bring it back. Guests that hang are left out: where
@@ -210,7 +210,15 @@ fn record(guest: &Guest, folder: &Path) -> Result<(Option<PathBuf>, usize), Fail
             fs::remove_dir_all(&run)?;
         }
         let status = Command::new(refrain())
-            .args(["record", "--scope", "inputs", "--timeout", "10", "-o"])
+            .args([
+                "record",
+                "--scope",
+                "inputs",
+                "--no-sync-order",
+                "--timeout",
+                "10",
+                "-o",
+            ])
             .arg(&run)
             .arg("--")
             .arg(&guest.program)

@@ -36,6 +36,7 @@ Options of record, anywhere before --:
   --scope sync          threads, locks, atomics, inputs: enough for safe Rust; the default
   --scope memory        plain accesses as well: for unsafe code that may race; slower, and a build of its own
   --keep always         keep the runs of tests that pass, too
+  --jobs N              compile, and record tests, N at a time; tests otherwise one at a time
   -o DIR, --max-size B, --max-time S, --follow WHICH, --method METHOD: as for refrain record
 
 It has its own target directory, target/refrain. Doctests are left alone. More: docs/rust.md
@@ -90,12 +91,8 @@ fn call(command: &str, rest: &[OsString]) -> Ended {
     let mut options = Options::parse(rest)?;
     // Wrong options are told before anything is built.
     let parsed = options::record_arguments(&options.record, &["program".into()])?;
-    let has_scope = options.record.iter().any(|word| word == "--scope");
-    let scope = if has_scope {
-        parsed.scope.clone()
-    } else {
-        "sync".to_owned()
-    };
+    let has_scope = parsed.settings.scope.is_some();
+    let scope = parsed.settings.scope.unwrap_or_else(|| "sync".to_owned());
     if !matches!(scope.as_str(), "sync" | "memory") {
         return Err(Failure::usage(format!(
             "--scope {scope}: cargo refrain builds for sync or memory; scope inputs needs no build: refrain record --scope inputs"
@@ -145,6 +142,7 @@ fn call(command: &str, rest: &[OsString]) -> Ended {
         .first()
         .map_or(String::new(), |word| word.to_string_lossy().into_owned());
     let mut passed = vec![kind];
+    passed.extend(options::encode_jobs(options.jobs));
     passed.extend(options.record.iter().cloned());
     if let Some(wrapper) = env::var_os("RUSTC_WRAPPER") {
         call.env(variable::WRAPPER, wrapper);

@@ -16,6 +16,7 @@ use replayer::Recorded;
 use run_store::Outcome;
 use run_store::RunDirectory;
 use run_store::Store;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::ffi::OsString;
@@ -23,7 +24,14 @@ use std::fs;
 use std::io;
 use std::io::IsTerminal;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc;
+use std::sync::mpsc::Sender;
+use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -40,6 +48,8 @@ struct Request {
     is_output_shown: bool,
     is_terse: bool,
     runs_ignored: bool,
+    /// How many tests at a time.
+    jobs: Option<NonZeroUsize>,
 }
 
 impl Request {
@@ -64,8 +74,14 @@ impl Request {
                 }
                 "--exact" | "--test" | "--bench" => request.selection.push(argument.clone()),
                 "--skip" => both(&mut request.selection),
-                // One test per process, one process at a time; lines of ours.
-                "--test-threads" | "--format" | "--color" | "--logfile" | "--shuffle-seed" => both(&mut Vec::new()),
+                "--test-threads" => {
+                    let mut words = Vec::new();
+                    both(&mut words);
+                    let value = words.last().map(|word| word.to_string_lossy().into_owned());
+                    request.jobs = value.and_then(|value| value.rsplit('=').next()?.parse().ok());
+                }
+                // Lines of ours.
+                "--format" | "--color" | "--logfile" | "--shuffle-seed" => both(&mut Vec::new()),
                 "--nocapture" | "--no-capture" | "--show-output" => request.is_output_shown = true,
                 "-q" | "--quiet" => request.is_terse = true,
                 "--shuffle" => {}
@@ -78,8 +94,8 @@ impl Request {
     }
 }
 
-/// All tests that are asked for.
-pub fn run(program: &OsStr, arguments: &[OsString], record_options: &[String]) -> Ended {
+/// All tests that are asked for, `jobs` at a time unless libtest is told otherwise.
+pub fn run(program: &OsStr, arguments: &[OsString], record_options: &[String], jobs: Option<NonZeroUsize>) -> Ended {
     let request = Request::parse(arguments);
     let campaign = record::campaign(options::record_arguments(record_options, &[program.to_owned()])?)?;
     let selected = list(program, &request.selection)?;
@@ -96,13 +112,16 @@ pub fn run(program: &OsStr, arguments: &[OsString], record_options: &[String]) -
     };
     let all = list(program, &[])?.len();
     let mut session = Session {
-        program: program.to_owned(),
-        store: Store::from_environment()?,
-        // Runs of tests that pass are of no use, unless somebody says so.
-        keeps_all: record_options.iter().any(|word| word == "--keep") && campaign.keep == Keep::Always,
-        campaign,
-        request,
-        prepared: None,
+        jobs: request.jobs.or(jobs).map_or(1, NonZeroUsize::get),
+        tests: Tests {
+            program: program.to_owned(),
+            store: Store::from_environment()?,
+            // Runs of tests that pass are of no use, unless somebody says so.
+            keeps_all: record_options.iter().any(|word| word == "--keep") && campaign.keep == Keep::Always,
+            prepared: campaign.prepare()?,
+            campaign,
+            request,
+        },
         passed: 0,
         failures: Vec::new(),
     };
@@ -115,7 +134,7 @@ pub fn run(program: &OsStr, arguments: &[OsString], record_options: &[String]) -
     let (skipped, tests): (Vec<String>, Vec<String>) = selected.into_iter().partition(|name| ignored.contains(name));
     session.rounds(&tests)?;
     for name in &skipped {
-        session.line(name, "ignored");
+        session.tests.line(name, "ignored");
     }
     session.summary(
         &skipped,
@@ -190,33 +209,116 @@ struct Failed {
     recorded: Recorded,
 }
 
-struct Session {
+/// What all tests have in common.
+struct Tests {
     program: OsString,
     store: Store,
     campaign: Campaign,
     keeps_all: bool,
     request: Request,
-    prepared: Option<Prepared>,
+    prepared: Prepared,
+}
+
+impl Tests {
+    fn attempt(&self, test: &str, round: u64) -> Result<Recorded, Failure> {
+        let mut campaign = self.campaign.clone();
+        let mut command = vec![self.program.clone(), "--exact".into(), test.into()];
+        command.extend(["--nocapture", "--test-threads=1"].map(OsString::from));
+        command.extend(self.request.passed.iter().cloned());
+        campaign.recording.command = command;
+        campaign.name = Some(run_name(test));
+        campaign.attempts = Attempts::Once;
+        campaign.keep = if self.keeps_all { Keep::Always } else { Keep::OnFailure };
+        campaign.recording.settings = campaign.recording.settings.of_attempt(round);
+        campaign.is_quiet = !self.request.is_output_shown;
+        Ok(campaign.run_prepared(&self.prepared, &self.store, |_| {})?)
+    }
+
+    fn line(&self, test: &str, result: &str) {
+        // There is nobody left to tell if this fails.
+        let mut out = io::stdout().lock();
+        let _ = if self.request.is_terse && result == "ok" {
+            write!(out, ".")
+        } else {
+            writeln!(out, "test {test} ... {}", coloured(result))
+        };
+        let _ = out.flush();
+    }
+
+    /// Attempts each of them once, `jobs` at a time, and calls `took` in their order as soon as it is known how they, and all before them,
+    /// ended. If that says no, none is begun any more.
+    fn each(
+        &self,
+        names: &[String],
+        round: u64,
+        jobs: usize,
+        mut took: impl FnMut(&str, Recorded) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (sender, results) = mpsc::channel();
+        let work = |sender: Sender<(usize, Result<Recorded, Failure>)>| {
+            while !is_over.load(Relaxed) {
+                let place = next.fetch_add(1, Relaxed);
+                let Some(name) = names.get(place) else { return };
+                if sender.send((place, self.attempt(name, round))).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..jobs.min(names.len()) {
+                let sender = sender.clone();
+                scope.spawn(|| work(sender));
+            }
+            drop(sender);
+            let mut waiting = BTreeMap::new();
+            let mut told = 0;
+            let mut end = Ok(());
+            for (place, result) in results {
+                waiting.insert(place, result);
+                while let Some(result) = waiting.remove(&told) {
+                    let goes_on = result.and_then(|recorded| took(&names[told], recorded));
+                    told += 1;
+                    if !matches!(goes_on, Ok(true)) {
+                        // Relaxed: a lone flag.
+                        is_over.store(true, Relaxed);
+                    }
+                    end = end.and(goes_on.map(drop));
+                }
+            }
+            end
+        })
+    }
+}
+
+struct Session {
+    tests: Tests,
+    jobs: usize,
     passed: usize,
     failures: Vec<Failed>,
 }
 
 impl Session {
     /// Every test once; or round after round until one fails.
-    fn rounds(&mut self, tests: &[String]) -> Result<(), Failure> {
-        let (most, repeats) = match self.campaign.attempts {
+    fn rounds(&mut self, names: &[String]) -> Result<(), Failure> {
+        let Session {
+            tests,
+            jobs,
+            passed,
+            failures,
+        } = self;
+        let (most, repeats) = match tests.campaign.attempts {
             Attempts::Once => (1, false),
             Attempts::UntilFailure { at_most } => (at_most.unwrap_or(u64::MAX), true),
         };
-        if tests.is_empty() {
+        if names.is_empty() {
             return Ok(());
         }
         let mut meter = record::Meter::new();
         let started = Instant::now();
         for round in 0..most {
             let is_last = round + 1 == most;
-            for test in tests {
-                let recorded = self.attempt(test, round)?;
+            tests.each(names, round, *jobs, |test, recorded| {
                 if let Some(signal) = recorded.interrupted {
                     return Err(Failure {
                         sentence: format!("stopped by signal {signal}"),
@@ -226,7 +328,7 @@ impl Session {
                 let outcome = recorded.outcome();
                 if outcome.is_failure() {
                     meter.end();
-                    self.line(
+                    tests.line(
                         test,
                         if outcome == Outcome::TimedOut {
                             "TIMED OUT"
@@ -242,25 +344,26 @@ impl Session {
                         ));
                     }
                     let run = recorded.run.clone();
-                    self.failures.push(Failed {
-                        test: test.clone(),
+                    failures.push(Failed {
+                        test: test.to_owned(),
                         run,
                         recorded,
                     });
                 } else if is_last || !repeats {
-                    self.passed += 1;
-                    self.line(test, "ok");
-                    if let (true, Some(run)) = (self.keeps_all, &recorded.run) {
+                    *passed += 1;
+                    tests.line(test, "ok");
+                    if let (true, Some(run)) = (tests.keeps_all, &recorded.run) {
                         say(format_args!("recorded in {}", run.path().display()));
                     }
                 }
-                if repeats && !self.failures.is_empty() {
-                    return Ok(());
-                }
+                Ok(!repeats || failures.is_empty())
+            })?;
+            if repeats && !failures.is_empty() {
+                return Ok(());
             }
             if repeats {
                 meter.show(replayer::Progress {
-                    attempts: (round + 1) * tests.len() as u64,
+                    attempts: (round + 1) * names.len() as u64,
                     elapsed: started.elapsed(),
                 });
             }
@@ -269,41 +372,16 @@ impl Session {
         Ok(())
     }
 
-    fn attempt(&mut self, test: &str, round: u64) -> Result<Recorded, Failure> {
-        let mut campaign = self.campaign.clone();
-        let mut command = vec![self.program.clone(), "--exact".into(), test.into()];
-        command.extend(["--nocapture", "--test-threads=1"].map(OsString::from));
-        command.extend(self.request.passed.iter().cloned());
-        campaign.recording.command = command;
-        campaign.name = Some(run_name(test));
-        campaign.attempts = Attempts::Once;
-        campaign.keep = if self.keeps_all { Keep::Always } else { Keep::OnFailure };
-        campaign.chaos_seed = campaign.chaos_seed.map(|seed| seed.wrapping_add(round).max(1));
-        campaign.is_quiet = !self.request.is_output_shown;
-        Ok(campaign.run_prepared(&mut self.prepared, &self.store, |_| {})?)
-    }
-
-    fn line(&self, test: &str, result: &str) {
-        // There is nobody left to tell if this fails.
-        let mut out = io::stdout().lock();
-        let _ = if self.request.is_terse && result == "ok" {
-            write!(out, ".")
-        } else {
-            writeln!(out, "test {test} ... {}", coloured(result))
-        };
-        let _ = out.flush();
-    }
-
     fn summary(&self, skipped: &[String], filtered: usize, elapsed: Duration) {
         if !self.failures.is_empty() {
             println!("\nfailures:\n");
             for failed in &self.failures {
                 println!("---- {} ----", failed.test);
-                if let Some(run) = failed.run.as_ref().filter(|_| !self.request.is_output_shown) {
+                if let Some(run) = failed.run.as_ref().filter(|_| !self.tests.request.is_output_shown) {
                     show(run, &failed.test);
                 }
                 if let Some(run) = &failed.run {
-                    tell(&failed.test, run, &failed.recorded, &self.store);
+                    tell(&failed.test, run, &failed.recorded, &self.tests.store);
                 }
                 println!();
             }
@@ -372,6 +450,7 @@ fn tell(test: &str, run: &RunDirectory, recorded: &Recorded, store: &Store) {
     if let Some(ending) = &recorded.meta.ending {
         let seed = recorded
             .meta
+            .settings
             .chaos_seed
             .map(|seed| format!(", chaos seed {seed}"))
             .unwrap_or_default();
@@ -419,6 +498,9 @@ mod tests {
         assert_eq!(request.selection, ["flaky", "--skip", "slow", "--ignored", "--exact"]);
         assert_eq!(request.passed, ["--ignored", "-Z", "unstable-options"]);
         assert!(request.is_output_shown && request.runs_ignored && !request.is_terse);
+        assert_eq!(request.jobs, NonZeroUsize::new(4));
+        let joined = Request::parse(&["--test-threads=3".into()]);
+        assert_eq!(joined.jobs, NonZeroUsize::new(3));
     }
 
     #[test]

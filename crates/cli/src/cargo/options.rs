@@ -6,6 +6,7 @@ use crate::arguments::RecordArguments;
 use clap::Parser;
 use instrumentor::rust::TARGET;
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Options of `refrain record` that have a value.
@@ -34,6 +35,8 @@ pub struct Options {
     /// The target directory that was named.
     pub target_directory: Option<PathBuf>,
     pub manifest: Option<OsString>,
+    /// How many tests are recorded at a time, and how many compilers run.
+    pub jobs: Option<NonZeroUsize>,
 }
 
 impl Options {
@@ -79,6 +82,16 @@ impl Options {
                     options.manifest = Some(path.clone().into());
                     options.cargo.extend(["--manifest-path".into(), path.into()]);
                 }
+                "--jobs" | "-j" => {
+                    let jobs = value(joined)?;
+                    // What cargo makes of other words, it says.
+                    options.jobs = jobs.parse().ok();
+                    options.cargo.extend([name.into(), jobs.into()]);
+                }
+                _ if text.starts_with("-j") => {
+                    options.jobs = text[2..].parse().ok();
+                    options.cargo.push(argument.clone());
+                }
                 _ => options.cargo.push(argument.clone()),
             }
         }
@@ -117,6 +130,20 @@ pub fn encode(options: &[String]) -> String {
     options.join("\u{1f}")
 }
 
+/// What stands for the number of tests at a time, in front of options for `refrain record`.
+const JOBS: &str = "--jobs=";
+
+pub fn encode_jobs(jobs: Option<NonZeroUsize>) -> Option<String> {
+    jobs.map(|jobs| format!("{JOBS}{jobs}"))
+}
+
+pub fn decode_jobs(options: &[String]) -> (Option<NonZeroUsize>, &[String]) {
+    match options.split_first() {
+        Some((first, rest)) if first.starts_with(JOBS) => (first[JOBS.len()..].parse().ok(), rest),
+        _ => (None, options),
+    }
+}
+
 pub fn decode(text: &str) -> Vec<String> {
     text.split('\u{1f}')
         .filter(|word| !word.is_empty())
@@ -147,6 +174,21 @@ mod tests {
     }
 
     #[test]
+    fn jobs_are_cargos_and_ours() {
+        for (line, cargo) in [
+            ("--jobs 3 a", &["--jobs", "3", "a"][..]),
+            ("--jobs=3", &["--jobs", "3"]),
+            ("-j3", &["-j3"]),
+            ("-j 3", &["-j", "3"]),
+        ] {
+            let options = parse(line).unwrap();
+            assert_eq!(options.jobs, NonZeroUsize::new(3), "{line}");
+            assert_eq!(options.cargo, cargo, "{line}");
+        }
+        assert_eq!(parse("-- -j3").unwrap().jobs, None);
+    }
+
+    #[test]
     fn what_cannot_work_is_refused() {
         assert!(
             parse("--target aarch64-unknown-linux-gnu")
@@ -163,5 +205,9 @@ mod tests {
         let options = vec!["--chaos".to_owned(), "-o".to_owned(), "a b".to_owned()];
         assert_eq!(decode(&encode(&options)), options);
         assert!(decode("").is_empty());
+        let jobs = NonZeroUsize::new(4);
+        let words: Vec<String> = encode_jobs(jobs).into_iter().chain(options.clone()).collect();
+        assert_eq!(decode_jobs(&words), (jobs, &options[..]));
+        assert_eq!(decode_jobs(&options), (None, &options[..]));
     }
 }

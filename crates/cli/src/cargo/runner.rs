@@ -3,6 +3,7 @@ use super::harness;
 use super::options;
 use crate::Ended;
 use crate::Failure;
+use crate::output::say;
 use crate::record;
 use instrumentor::rust::Note;
 use std::ffi::OsString;
@@ -21,6 +22,19 @@ pub fn run(arguments: &[OsString]) -> Ended {
         .map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     let line: Vec<OsString> = std::iter::once(program).chain(rest).cloned().collect();
     let path = Path::new(program);
+    let natively = || {
+        let error = Command::new(program).args(rest).exec();
+        Err(Failure::usage(format!("cannot start {}: {error}", path.display())))
+    };
+    // cargo builds what belongs to the compiler, such as procedural macros, without being asked for our target.
+    if !replayer::is_instrumented(path) {
+        say(format_args!(
+            "{} is not recorded: cargo built it for the compiler's side, as it does procedural macros and their tests",
+            path.display()
+        ));
+        return natively();
+    }
+    let (jobs, record_options) = options::decode_jobs(record_options);
     let has_harness = match (path.parent(), path.file_name()) {
         (Some(directory), Some(name)) => {
             Note::about(directory, &name.to_string_lossy()).is_some_and(|note| note.has_harness)
@@ -29,11 +43,10 @@ pub fn run(arguments: &[OsString]) -> Ended {
     };
     let asks_for_list = rest.iter().any(|argument| argument == "--list");
     if has_harness && asks_for_list {
-        let error = Command::new(program).args(rest).exec();
-        return Err(Failure::usage(format!("cannot start {}: {error}", path.display())));
+        return natively();
     }
     match command {
-        "test" if has_harness => harness::run(program, rest, record_options),
+        "test" if has_harness => harness::run(program, rest, record_options, jobs),
         // One test at a time, named on the command line; or a program that is a test as a whole.
         "nextest" | "test" => harness::one(&line, record_options),
         _ => record::record(options::record_arguments(record_options, &line)?),

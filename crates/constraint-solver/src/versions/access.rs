@@ -1,9 +1,9 @@
 //! `Read` and `Write` records, cell by cell.
 use crate::extent::Extents;
+use run_model::Evidence;
 use run_model::Extent;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Method;
 use run_model::Record;
 
 pub(crate) const CELL_BYTES: u64 = 8;
@@ -26,6 +26,8 @@ pub(crate) struct Access {
     pub(crate) unknown: bool,
     /// No version changed while it was read.
     pub(crate) quiet: bool,
+    /// The same, whether or not that says anything: believed if nothing else explains what was read.
+    pub(crate) told: bool,
     /// Nobody was writing, either: a read of exactly its version. Whatever it saw besides was written unseen.
     pub(crate) exact: bool,
     pub(crate) writes: bool,
@@ -36,7 +38,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    fn new(method: Method, thread: u32, index: u32, record: &Record) -> Option<Access> {
+    fn new(evidence: Evidence, thread: u32, index: u32, record: &Record) -> Option<Access> {
         let extent = Extent::unpack(record.access, record.object).filter(|_| record.kind.is_versioned())?;
         let writes = record.kind == Kind::Write;
         let offset = record.object % CELL_BYTES;
@@ -53,9 +55,10 @@ impl Access {
             part: u8::MAX,
             unknown: extent.unknown,
             quiet: extent.quiet && !writes,
+            told: extent.quiet && !writes,
             exact: false,
             writes,
-            locked: writes && (extent.quiet || method == Method::Stride),
+            locked: writes && (extent.quiet || evidence == Evidence::Versions),
             updates: false,
         })
     }
@@ -68,7 +71,7 @@ pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
         for (index, record) in log.records.iter().enumerate() {
             if extents.contains(thread, record.event) {
                 let index = u32::try_from(index).expect("4 billion records of one thread would need 200 GB");
-                accesses.extend(Access::new(logs.method, thread, index, record));
+                accesses.extend(Access::new(logs.method.evidence(), thread, index, record));
             }
         }
     }
@@ -78,6 +81,8 @@ pub(crate) fn accesses(logs: &Logs, extents: &Extents) -> Vec<Access> {
         if is_locked(cell) {
             cell.iter_mut().for_each(|access| access.exact = access.quiet);
         } else {
+            // A relaxed write stores its version before its value: who reads between the two is not disturbed, and sees what was before.
+            cell.iter_mut().for_each(|access| access.quiet = false);
             divide(cell);
         }
     }
@@ -158,7 +163,9 @@ pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
         let newest = log.records.iter().enumerate().rev();
         let uncounted = newest.take_while(|(_, record)| record.event >= log.events);
         let in_flight = uncounted.filter(|(_, r)| r.event == log.events && r.kind == Kind::Write);
-        writes.extend(in_flight.filter_map(|(index, record)| Access::new(logs.method, thread, index as u32, record)));
+        writes.extend(
+            in_flight.filter_map(|(index, record)| Access::new(logs.method.evidence(), thread, index as u32, record)),
+        );
     }
     if writes.is_empty() {
         return seen;
@@ -169,7 +176,7 @@ pub(crate) fn seen_in_flight(logs: &Logs) -> Vec<bool> {
             .records
             .iter()
             .filter(|r| r.kind == Kind::Read && r.event <= log.events);
-        for read in reads.filter_map(|record| Access::new(logs.method, thread, 0, record)) {
+        for read in reads.filter_map(|record| Access::new(logs.method.evidence(), thread, 0, record)) {
             let first = writes.partition_point(|write| write.cell < read.cell);
             for write in writes[first..].iter().take_while(|write| write.cell == read.cell) {
                 let both = write.mask & read.mask;

@@ -82,7 +82,7 @@ pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
     let mut ranges = ranges(accesses, &places, &oldest);
     for (read, (from, to)) in &mut ranges {
         let read = &accesses[*read as usize];
-        if read.exact || read.quiet && belief == Belief::Versions {
+        if read.exact || read.told && belief == Belief::Versions {
             *from = *to;
         } else if read.quiet && is_orderly {
             *from = oldest_under_way(accesses, &writes, *from, *to);
@@ -140,7 +140,7 @@ pub(crate) fn link(accesses: &[Access], belief: Belief) -> Linkage {
     let mut foreign = unmatched.clone();
     if !foreign.is_empty() {
         let written = Written::new(accesses);
-        foreign.retain(|read| accesses[*read as usize].quiet && !written.contains(&accesses[*read as usize]));
+        foreign.retain(|read| accesses[*read as usize].told && !written.contains(&accesses[*read as usize]));
     }
     Linkage {
         writes,

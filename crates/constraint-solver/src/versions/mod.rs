@@ -35,9 +35,9 @@ use access::are_of_one_part;
 use cell::Belief;
 use cell::Linkage;
 use interleaving::Events;
+use run_model::Evidence;
 use run_model::Kind;
 use run_model::Logs;
-use run_model::Method;
 use run_model::Record;
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ impl Cell<'_> {
 
     /// No order explains what its reads saw: some of it was written unseen. False: its versions say nothing about that.
     fn believe_versions(&mut self) -> bool {
-        let is_told = |access: &Access| access.quiet && !access.exact;
+        let is_told = |access: &Access| access.told && !access.exact;
         let is_searched = self.how == How::Search && self.accesses.iter().any(is_told);
         if is_searched {
             self.linkage = cell::link(self.accesses, Belief::Versions);
@@ -92,7 +92,7 @@ fn cut(logs: &Logs, epochs: &Epochs, extents: &mut Extents) {
             let linkage = cell::link(accesses, Belief::Values);
             let unmatched = linkage.unmatched.iter().map(|read| &accesses[*read as usize]);
             lost.extend(unmatched.map(|read| (read.thread, read.event)));
-            if logs.method == Method::Stride {
+            if logs.method.evidence() == Evidence::Versions {
                 lost.extend(beyond_gaps(accesses, &linkage).map(|read| (read.thread, read.event)));
             } else {
                 let unwritten = linkage.unwritten.iter().map(|read| &accesses[*read as usize]);

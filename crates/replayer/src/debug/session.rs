@@ -14,6 +14,7 @@ use crate::supervise;
 use crate::supervise::Setting;
 use crate::sys;
 use crate::sys::OrphanedProgram;
+use crate::turns;
 use run_model::Access;
 use run_model::Kind;
 use run_model::Op;
@@ -29,6 +30,7 @@ use runtime_abi::CONTROL_FD;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
 use runtime_abi::ThreadSlot;
+use runtime_abi::policy::Pair;
 use serde::Deserialize;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -67,6 +69,8 @@ struct Process {
     ended_in: Option<(u32, u32)>,
     pid: u32,
     beginning: Beginning,
+    /// Its threads are replayed one at a time.
+    takes_turns: bool,
 }
 
 /// What the Python script knows about the run.
@@ -106,8 +110,8 @@ struct Layout {
 
 const LAYOUT: Layout = Layout {
     descriptor: CONTROL_FD,
-    threads: offset_of!(ControlHeader, threads),
-    divergence_kind: offset_of!(ControlHeader, divergence_kind),
+    threads: offset_of!(ControlHeader, progress.threads),
+    divergence_kind: offset_of!(ControlHeader, divergence.kind),
     slots: HEADER_BYTES,
     slot_bytes: size_of::<ThreadSlot>(),
     count: offset_of!(ThreadSlot, count),
@@ -141,6 +145,7 @@ impl Session {
             ended_in: loaded.ended_in,
             pid: loaded.pid,
             beginning: loaded.beginning.clone(),
+            takes_turns: turns::are_taken(loaded),
         };
         let launch = Launch {
             meta: loaded.meta.clone(),
@@ -215,16 +220,15 @@ impl Launch {
             .iter()
             .zip(&all_sites)
             .map(|(process, call_sites)| Setting {
-                scope: self.meta.scope,
+                settings: self.meta.settings.in_replay(match process.takes_turns {
+                    true => Pair::REPLAY_IN_TURNS,
+                    false => Pair::REPLAY,
+                }),
                 ended_in: process.ended_in,
                 call_sites,
                 pid: process.pid,
                 beginning: process.beginning.clone(),
                 schedule_directory: Path::new(process.schedule_directory.as_os_str()),
-                jitter_seed: 0,
-                late_seed: self.meta.chaos_seed.unwrap_or(0),
-                sync_order: self.meta.sync_order,
-                trace: false,
             });
         let settings: Vec<Setting> = settings.collect();
         let mut controls = supervise::set_up(file, &settings)?.into_iter();
@@ -309,7 +313,7 @@ fn plain_commands(failure: Option<&Failure>) -> String {
             "THREADS",
             &format!(
                 "*(unsigned *){:#x}",
-                CONTROL_ADDRESS + offset_of!(ControlHeader, threads) as u64
+                CONTROL_ADDRESS + offset_of!(ControlHeader, progress.threads) as u64
             ),
         )
         .replace(

@@ -1,16 +1,18 @@
 //! Atomic operations: always on contended cells, at scope `sync` and above. All are executed sequentially consistent; but a store
 //! may be executed after the load that follows it (`late.rs`).
+use crate::access::Reach;
 use crate::access::cell;
-use crate::access::cell::Reach;
+use crate::access::cell_word;
 use crate::access::plain::at_access;
 use crate::access::plain::at_site;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
 use crate::control;
-use crate::control::Mode;
 use crate::local::Local;
+use crate::policy;
 use crate::sys;
-use crate::trace::Atomic;
+use crate::this_machine::ThisMachine;
+use crate::trace_file::Atomic;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::AtomicU32;
@@ -18,14 +20,13 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::SeqCst;
 use runtime_abi::CELL_BYTES;
-use runtime_abi::CHUNK_BYTES;
 
 impl Local {
     /// One atomic operation as one event, if it is as simple as most are: scope `sync`, nothing due before it, and nobody holds the
     /// cell. `None`: nothing has happened.
     #[inline(always)]
     fn perform_quickly<R>(
-        &mut self,
+        &self,
         address: u64,
         bytes: u64,
         reach: Reach,
@@ -34,15 +35,20 @@ impl Local {
         seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> Option<R> {
         let cell = address & !(CELL_BYTES - 1);
-        if self.event() >= self.slot.gate.load(Relaxed) || address + bytes - cell > CELL_BYTES {
+        // The recorder's own reference to the slot: it needs that line of the cache anyway.
+        let slot = self.access.slot;
+        if self.event() >= slot.gate.load(Relaxed) || address + bytes - cell > CELL_BYTES {
             return None;
         }
-        let word = cell::cell_word(cell);
+        let word = cell_word(cell);
         // The word and what it guards are in two lines of the cache, which another processor may have: both are fetched at once.
         sys::prefetch(address, reach.writes());
-        let locked = cell::try_lock(word)?;
+        let locked = cell::try_lock::<ThisMachine>(word)?;
         at_site(self, site);
-        Some(self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, alone, seen))
+        Some(
+            self.access
+                .perform_in_cell(cell, word, locked, reach.flags(bytes), reach, alone, seen),
+        )
     }
 
     /// One atomic operation as one event. `alone` is the same operation for somebody who holds the cell.
@@ -50,57 +56,29 @@ impl Local {
     #[inline(never)]
     #[expect(clippy::too_many_arguments, reason = "the operation, in two ways, and where it is")]
     fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
-        &mut self,
+        &self,
         address: u64,
         bytes: u64,
         reach: Reach,
         site: *const u8,
-        mut access: A,
+        access: A,
         alone: impl FnOnce() -> R,
-        mut seen: S,
+        seen: S,
     ) -> R {
         // SAFETY: compiled code passes a record of its site table.
         unsafe { at_access(self, site) };
-        if control::mode() == Mode::Replay {
+        if policy::is_imposed() {
             return self.perform_again(address, bytes, reach, Atomic::Yes, access, seen);
         }
         self.at_change_point();
         self.chaos.at_sync();
-        if control::sees_every_access() {
-            return self.perform_otherwise(address, bytes, reach, Atomic::Yes, access, seen);
-        }
-        if reach.writes() {
-            self.before_release();
-        }
-        if !control::observes_memory() {
-            // Nothing but atomics is observed: cells, and no chunks.
-            let cell = address & !(CELL_BYTES - 1);
-            if address + bytes - cell <= CELL_BYTES {
-                let word = cell::cell_word(cell);
-                let locked = cell::lock(word);
-                return self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, alone, seen);
-            }
-            let held = self.lock_cells(address, bytes, |_| true);
-            let result = access();
-            self.finish_cells(&held, reach, 0);
-            return result;
-        }
-        loop {
-            self.split_chunk(address);
-            if (address + bytes - 1) / CHUNK_BYTES != address / CHUNK_BYTES {
-                self.split_chunk(address + bytes - 1);
-            }
-            match self.perform_in_split_chunk(address, bytes, reach, access, seen) {
-                Ok(result) => return result,
-                Err(again) => (access, seen) = again,
-            }
-        }
+        self.access.perform_atomic(address, bytes, reach, access, alone, seen)
     }
 }
 
 /// The calling thread, if its atomics may be recorded the quick way.
 #[inline(always)]
-fn quick() -> Option<&'static mut Local> {
+fn quick() -> Option<&'static Local> {
     if control::has_quick_atomics() {
         Local::current()
     } else {
@@ -110,7 +88,7 @@ fn quick() -> Option<&'static mut Local> {
 
 /// The calling thread, if atomics are observed in it.
 #[inline]
-pub fn observed() -> Option<&'static mut Local> {
+pub fn observed() -> Option<&'static Local> {
     if control::observes_sync() {
         Local::current()
     } else {
@@ -347,7 +325,7 @@ atomics! {
 /// `place` is valid and 16-aligned.
 unsafe fn cas16(place: *mut u128, expected: u128, desired: u128) -> u128 {
     let (mut low, mut high) = (expected as u64, (expected >> 64) as u64);
-    // SAFETY: the operation itself is the caller's promise. rbx belongs to LLVM, so it is saved around the use; the
+    // SAFETY: the caller promises that `place` is valid and 16-aligned. rbx belongs to LLVM, so it is saved around the use; the
     // others are named, because LLVM may choose rbx for an unnamed one.
     unsafe {
         core::arch::asm!("xchg rbx, rsi", "lock cmpxchg16b [rdi]", "mov rbx, rsi",
@@ -421,7 +399,7 @@ pub unsafe extern "C" fn __refrain_atomic_cas16(
             None => Seen::UNKNOWN,
         }),
     };
-    // SAFETY: as above.
+    // SAFETY: the program lets the operation change what it expected: it can be written.
     unsafe { expected.write_unaligned(found) };
     (found == wanted) as i32
 }

@@ -27,97 +27,50 @@ use crate::access::atomics::__refrain_sole_store4;
 use crate::access::atomics::__refrain_sole_store8;
 use crate::access::atomics::observed;
 use crate::control;
-use crate::control::Mode;
 use crate::local::Local;
+use crate::local::late_stores::SOLE;
+use crate::local::late_stores::Store;
+use crate::local::late_stores::WAITING_MAX;
+use crate::local::late_stores::bytes_of;
+use crate::policy;
 
-/// Stores that can wait at a time. With one more, all are done.
-const WAITING_MAX: usize = 4;
-/// Of an extent: all code that uses the memory is instrumented. The rest of it are the bytes.
-const SOLE: u32 = 0x100;
-
-#[derive(Clone, Copy)]
-struct Store {
-    place: u64,
-    value: u64,
-    extent: u32,
-    site: *const u8,
-}
-
-impl Store {
-    const NONE: Store = Store {
-        place: 0,
-        value: 0,
-        extent: 0,
-        site: core::ptr::null(),
-    };
-
-    fn overlaps(&self, place: u64, bytes: u64) -> bool {
-        place < self.place + bytes_of(self.extent) && self.place < place + bytes
-    }
-
-    /// # Safety
-    /// It is the program's, at a place that is valid for it.
-    unsafe fn make(&self) {
-        let Store { place, value, site, .. } = *self;
-        let at = place as usize;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match (bytes_of(self.extent), self.extent & SOLE != 0) {
-                (1, false) => __refrain_atomic_store1(at as *const _, value as u8, site),
-                (2, false) => __refrain_atomic_store2(at as *const _, value as u16, site),
-                (4, false) => __refrain_atomic_store4(at as *const _, value as u32, site),
-                (_, false) => __refrain_atomic_store8(at as *const _, value, site),
-                (1, true) => __refrain_sole_store1(at as *const _, value as u8, site),
-                (2, true) => __refrain_sole_store2(at as *const _, value as u16, site),
-                (4, true) => __refrain_sole_store4(at as *const _, value as u32, site),
-                (_, true) => __refrain_sole_store8(at as *const _, value, site),
-            }
+/// # Safety
+/// It is the program's, at a place that is valid for it.
+unsafe fn make(store: &Store) {
+    let Store { place, value, site, .. } = *store;
+    let at = place as usize;
+    // SAFETY: the caller promises that it is the program's, at a place that is valid for it.
+    unsafe {
+        match (bytes_of(store.extent), store.extent & SOLE != 0) {
+            (1, false) => __refrain_atomic_store1(at as *const _, value as u8, site),
+            (2, false) => __refrain_atomic_store2(at as *const _, value as u16, site),
+            (4, false) => __refrain_atomic_store4(at as *const _, value as u32, site),
+            (_, false) => __refrain_atomic_store8(at as *const _, value, site),
+            (1, true) => __refrain_sole_store1(at as *const _, value as u8, site),
+            (2, true) => __refrain_sole_store2(at as *const _, value as u16, site),
+            (4, true) => __refrain_sole_store4(at as *const _, value as u32, site),
+            (_, true) => __refrain_sole_store8(at as *const _, value, site),
         }
-    }
-}
-
-fn bytes_of(extent: u32) -> u64 {
-    (extent & !SOLE) as u64
-}
-
-/// The stores of one thread that wait, in their order.
-pub struct LateStores {
-    waiting: [Store; WAITING_MAX],
-    count: usize,
-}
-
-impl LateStores {
-    pub const fn new() -> LateStores {
-        LateStores {
-            waiting: [Store::NONE; WAITING_MAX],
-            count: 0,
-        }
-    }
-
-    /// Then nothing of the program's may run that does not belong between the store and its load: no handlers of signals.
-    #[inline]
-    pub fn any(&self) -> bool {
-        self.count != 0
     }
 }
 
 impl Local {
     /// Without chaos as in a processor, where the load is nearly always first.
     fn is_late(&self) -> bool {
-        let seed = control::header().late_seed;
+        let seed = control::header().settings.chaos_seed.number();
         let mixed = (seed ^ (self.index as u64) << 48 ^ self.event()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         seed == 0 || mixed >> 62 != 0
     }
 
     #[cold]
-    fn finish_late(&mut self) {
-        for i in 0..self.late.count {
-            let store = self.late.waiting[i];
+    fn finish_late(&self) {
+        for i in 0..self.late.count.get() {
+            let store = self.late.waiting[i].get();
             // SAFETY: the program made it a moment ago, and has done nothing since that could end the place's life.
-            unsafe { store.make() };
+            unsafe { make(&store) };
         }
-        self.late.count = 0;
+        self.late.count.set(0);
     }
 }
 
@@ -134,17 +87,18 @@ pub unsafe extern "C" fn __refrain_late_store(place: u64, value: u64, extent: u3
         site,
     };
     if let Some(local) = observed() {
-        if local.late.count == WAITING_MAX {
+        if local.late.count.get() == WAITING_MAX {
             local.finish_late();
         }
         if local.late.any() || local.is_late() {
-            local.late.waiting[local.late.count] = store;
-            local.late.count += 1;
+            let count = local.late.count.get();
+            local.late.waiting[count].set(store);
+            local.late.count.set(count + 1);
             return;
         }
     }
-    // SAFETY: the caller's promise.
-    unsafe { store.make() }
+    // SAFETY: the caller promises that `place` is valid and aligned for an atomic store of `extent` bytes.
+    unsafe { make(&store) }
 }
 
 /// An atomic load, and then the stores that have waited; or, if it is of what one of them stores, the other way round.
@@ -153,10 +107,10 @@ pub unsafe extern "C" fn __refrain_late_store(place: u64, value: u64, extent: u3
 /// `place` is valid and aligned for an atomic load of `extent` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __refrain_late_load(place: u64, extent: u32, site: *const u8) -> u64 {
-    // SAFETY: as for the load itself.
+    // SAFETY: it demands nothing of its arguments.
     unsafe { __refrain_late_read(place, bytes_of(extent)) };
     let at = place as usize;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that `place` is valid and aligned for an atomic load of `extent` bytes.
     let value = unsafe {
         match (bytes_of(extent), extent & SOLE != 0) {
             (1, false) => __refrain_atomic_load1(at as *const _, site) as u64,
@@ -170,7 +124,7 @@ pub unsafe extern "C" fn __refrain_late_load(place: u64, extent: u32, site: *con
         }
     };
     if let Some(local) = observed().filter(|local| local.late.any()) {
-        if control::mode() == Mode::Record {
+        if policy::is_observed() {
             local.chaos.at_sync();
         }
         local.finish_late();
@@ -187,9 +141,9 @@ pub unsafe extern "C" fn __refrain_late_read(place: u64, bytes: u64) {
     let Some(local) = observed().filter(|local| local.late.any()) else {
         return;
     };
-    if local.late.waiting[..local.late.count]
+    if local.late.waiting[..local.late.count.get()]
         .iter()
-        .any(|store| store.overlaps(place, bytes))
+        .any(|store| store.get().overlaps(place, bytes))
     {
         local.finish_late();
     }

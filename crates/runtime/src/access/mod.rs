@@ -1,21 +1,36 @@
-//! Accesses to shared memory: what compiled code calls when its inlined check fails. Protocol: `README.md`.
+//! Accesses to shared memory: what compiled code calls when its inlined check fails. What is logic, the recorders and the
+//! protocol between threads, is a crate of its own, `access-protocol` (its `README.md` has the protocol); here is what touches the
+//! process: the program's memory, the shadow's addresses, replay.
 mod atomics;
-pub mod cell;
-pub mod chunk;
-mod dependences;
-pub mod generations;
+mod elements;
 pub mod late;
 pub mod loops;
-pub mod moves;
 mod plain;
 mod ranges;
 mod seen;
 mod strings;
-pub mod vectors;
-mod versions;
+mod thread;
 mod word_scan;
+mod world;
 
+pub use access_protocol::Reach;
+pub use access_protocol::cell;
 pub use atomics::__refrain_atomic_cas4;
 pub use atomics::__refrain_atomic_store4;
-pub use cell::Reach;
-pub use cell::cell_word;
+pub use strings::copy_text;
+pub use world::cell_word;
+
+/// Functions that compiled code calls in the place of libc's: each one's contract is that of the function of libc whose name follows `__refrain_`.
+macro_rules! observed_functions {
+    ($($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
+        /// # Safety
+        /// As for the function of libc that it stands for.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
+            // SAFETY: the program's own call: its arguments are as libc's function demands.
+            unsafe { $body }
+        }
+    )*};
+}
+
+pub(crate) use observed_functions;

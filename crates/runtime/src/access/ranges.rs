@@ -2,15 +2,13 @@
 //!
 //! A piece is one event of reading (for copies) and one of writing, whichever path is taken: how many events a call is
 //! depends on its arguments alone.
-use crate::access::cell::Reach;
-use crate::access::chunk;
-use crate::access::chunk::Intent;
+use crate::access::Reach;
 use crate::access::plain::at_site;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
-use crate::control;
-use crate::control::Mode;
 use crate::local::Local;
+use crate::policy;
+use access_protocol::Intent;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::CHUNK_BYTES;
@@ -37,36 +35,36 @@ fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
 
 impl Local {
     /// Opens a window over whole ranges if they are ours already and no gate lies in the next `events` events.
-    fn try_window(&mut self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
-        if control::mode() == Mode::Replay {
+    fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
+        if policy::is_imposed() {
             self.pass_acquisitions();
         }
         if self.event().saturating_add(events) > self.slot.gate.load(Relaxed) {
             return false;
         }
-        if control::mode() == Mode::Replay {
+        if policy::is_imposed() {
             return true;
         }
-        chunk::open_window(self.slot);
+        self.access.open_window();
         let ours = ranges
             .iter()
-            .all(|&(start, bytes, intent)| chunk::allows_all(self.slot, start, start + bytes, intent));
+            .all(|&(start, bytes, intent)| self.access.allows_all(start, start + bytes, intent));
         if !ours {
-            chunk::close_window(self.slot);
+            self.access.close_window();
         }
         ours
     }
 
     fn leave_window(&self, events: u64) {
         self.complete_many(events);
-        chunk::close_window(self.slot);
+        self.access.close_window();
     }
 
     /// Copies like memmove.
     ///
     /// # Safety
     /// As for memmove.
-    pub unsafe fn copy(&mut self, to: *mut u8, from: *const u8, bytes: usize) {
+    pub unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
         let (target, source, length) = (to as u64, from as u64, bytes as u64);
         if bytes == 0 {
             return;
@@ -76,11 +74,11 @@ impl Local {
             &[(target, length, Intent::Write), (source, length, Intent::Read)],
             events,
         ) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what memmove demands.
             unsafe { core::ptr::copy(from, to, bytes) };
             return self.leave_window(events);
         }
-        let mut copy_piece = |(offset, piece): (u64, u64)| {
+        let copy_piece = |(offset, piece): (u64, u64)| {
             let mut buffer = [0u8; CHUNK_BYTES as usize];
             let copy = buffer.as_mut_ptr();
             // SAFETY: within the ranges of the call; a piece is at most a chunk.
@@ -88,7 +86,7 @@ impl Local {
             self.perform(source + offset, piece, Reach::Reads, load, |_| {
                 Seen::read(Moved::At(copy))
             });
-            // SAFETY: as above.
+            // SAFETY: within the ranges of the call; the copy has room for a chunk, and a piece is at most one.
             let store = || unsafe { core::ptr::copy_nonoverlapping(copy, to.add(offset as usize), piece as usize) };
             self.perform(target + offset, piece, Reach::Writes, store, |_| {
                 Seen::written(Moved::At(copy))
@@ -115,11 +113,11 @@ impl Local {
     ///
     /// # Safety
     /// As for memset.
-    pub unsafe fn fill(&mut self, to: *mut u8, byte: u8, bytes: usize) {
+    pub unsafe fn fill(&self, to: *mut u8, byte: u8, bytes: usize) {
         let (target, length) = (to as u64, bytes as u64);
         let events = pieces(target, target, length).count() as u64;
         if self.try_window(&[(target, length, Intent::Write)], events) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what memset demands.
             unsafe { core::ptr::write_bytes(to, byte, bytes) };
             return self.leave_window(events);
         }
@@ -135,11 +133,11 @@ impl Local {
     ///
     /// # Safety
     /// As for memmove.
-    pub unsafe fn store_from_outside(&mut self, to: *mut u8, from: *const u8, bytes: usize) {
+    pub unsafe fn store_from_outside(&self, to: *mut u8, from: *const u8, bytes: usize) {
         let (target, length) = (to as u64, bytes as u64);
         let events = pieces(target, target, length).count() as u64;
         if self.try_window(&[(target, length, Intent::Write)], events) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what memmove demands.
             unsafe { core::ptr::copy(from, to, bytes) };
             return self.leave_window(events);
         }
@@ -154,8 +152,31 @@ impl Local {
         }
     }
 
+    /// Reads bytes that go outside, into memory of this thread's: the same events as if that were declared.
+    ///
+    /// # Safety
+    /// As for memcpy.
+    pub unsafe fn load_for_outside(&self, from: *const u8, to: *mut u8, bytes: usize) {
+        let (source, length) = (from as u64, bytes as u64);
+        let events = pieces(source, source, length).count() as u64;
+        if self.try_window(&[(source, length, Intent::Read)], events) {
+            // SAFETY: the caller promises what memcpy demands.
+            unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
+            return self.leave_window(events);
+        }
+        for (offset, piece) in pieces(source, source, length) {
+            // SAFETY: within the ranges of the call.
+            let (at, copy) = unsafe { (from.add(offset as usize), to.add(offset as usize)) };
+            // SAFETY: within the ranges of the call.
+            let load = || unsafe { core::ptr::copy_nonoverlapping(at, copy, piece as usize) };
+            self.perform(source + offset, piece, Reach::Reads, load, |_| {
+                Seen::read(Moved::At(copy))
+            });
+        }
+    }
+
     /// Declares that somebody outside (the kernel, libc) reads or writes the range now: the same events, no access.
-    pub fn declare(&mut self, start: u64, bytes: u64, reach: Reach) {
+    pub fn declare(&self, start: u64, bytes: u64, reach: Reach) {
         let intent = if reach.writes() { Intent::Write } else { Intent::Read };
         let events = pieces(start, start, bytes).count() as u64;
         if self.try_window(&[(start, bytes, intent)], events) {
@@ -163,9 +184,9 @@ impl Local {
         }
         for (offset, piece) in pieces(start, start, bytes) {
             // Not looked at: the kernel may refuse what we would crash on.
-            self.trace.values = false;
+            self.replay.trace.values.set(false);
             self.perform(start + offset, piece, reach, || (), |_| Seen::UNKNOWN);
-            self.trace.values = true;
+            self.replay.trace.values.set(true);
         }
     }
 }
@@ -177,10 +198,10 @@ pub unsafe extern "C" fn __refrain_memmove(to: *mut u8, from: *const u8, bytes: 
     match Local::current() {
         Some(local) => {
             at_site(local, site);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what memmove demands.
             unsafe { local.copy(to, from, bytes) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what memmove demands.
         None => unsafe { core::ptr::copy(from, to, bytes) },
     }
     to
@@ -190,7 +211,7 @@ pub unsafe extern "C" fn __refrain_memmove(to: *mut u8, from: *const u8, bytes: 
 /// As for memcpy.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __refrain_memcpy(to: *mut u8, from: *const u8, bytes: usize, site: *const u8) -> *mut u8 {
-    // SAFETY: the caller's promise is stronger than needed.
+    // SAFETY: the caller promises what memcpy demands, which is more than memmove does.
     unsafe { __refrain_memmove(to, from, bytes, site) }
 }
 
@@ -201,10 +222,10 @@ pub unsafe extern "C" fn __refrain_memset(to: *mut u8, byte: c_int, bytes: usize
     match Local::current() {
         Some(local) => {
             at_site(local, site);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what memset demands.
             unsafe { local.fill(to, byte as u8, bytes) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what memset demands.
         None => unsafe { core::ptr::write_bytes(to, byte as u8, bytes) },
     }
     to

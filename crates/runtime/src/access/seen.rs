@@ -1,4 +1,5 @@
 //! The values that an access moved: methods that record values need them, and checks of a replay.
+use access_protocol::Values;
 
 /// What an access read and what it wrote.
 #[derive(Clone, Copy)]
@@ -52,16 +53,27 @@ impl Seen {
             written: Moved::Number(after(before)),
         }
     }
+}
 
-    /// What was read, condensed to 1..=64: enough to notice another value, small enough for one byte in the log. 0 if it
-    /// was not one number.
-    pub fn check(self) -> i64 {
+impl Values for Seen {
+    #[inline(always)]
+    fn check(&self) -> i64 {
         let condense = |value: u64| 1 + (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as i64;
         match self.read {
             Moved::Number(value) => condense(value),
             Moved::Wide(value) => condense(value as u64 ^ (value >> 64) as u64),
             Moved::Unknown | Moved::At(_) | Moved::Repeated(_) => 0,
         }
+    }
+
+    #[inline]
+    fn read(&self, offset: u64, bytes: u64) -> Option<u64> {
+        self.read.piece(offset, bytes)
+    }
+
+    #[inline]
+    fn written(&self, offset: u64, bytes: u64) -> Option<u64> {
+        self.written.piece(offset, bytes)
     }
 }
 

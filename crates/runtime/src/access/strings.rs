@@ -1,5 +1,6 @@
 //! String functions of libc, as instrumented code calls them: every byte they look at is read under the protocol.
-use crate::access::cell::Reach;
+use crate::access::Reach;
+use crate::access::observed_functions;
 use crate::access::ranges::to_chunk_end;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
@@ -51,6 +52,44 @@ impl Bytes {
     }
 }
 
+/// Copies a text of the program's, read under the protocol, to `to`, with a terminator: up to its own, to `most` bytes, or with the first
+/// byte of which `ends` says that it is the last of interest. Returns its length; `None`: there is not so much room.
+///
+/// # Safety
+/// `text` is NUL-terminated, or has as many bytes as are copied; `to` has `room` bytes.
+pub unsafe fn copy_text(
+    text: *const c_char,
+    most: usize,
+    mut ends: impl FnMut(u8) -> bool,
+    to: *mut u8,
+    room: usize,
+) -> Option<usize> {
+    let mut bytes = Bytes::new(text.cast());
+    let mut length = 0;
+    while length < most {
+        if length + 1 >= room {
+            return None;
+        }
+        // SAFETY: neither the terminator nor the last byte was passed.
+        let byte = unsafe { bytes.next() };
+        if byte == 0 {
+            break;
+        }
+        // SAFETY: there is room, for the terminator, too.
+        unsafe { to.add(length).write(byte) };
+        length += 1;
+        if ends(byte) {
+            break;
+        }
+    }
+    if length >= room {
+        return None;
+    }
+    // SAFETY: there is room.
+    unsafe { to.add(length).write(0) };
+    Some(length)
+}
+
 /// # Safety
 /// `text` is NUL-terminated within `most` bytes, or has that many.
 unsafe fn length(text: *const c_char, most: usize) -> usize {
@@ -89,7 +128,7 @@ fn lower(byte: u8) -> u8 {
 /// # Safety
 /// As for memmove; both sides are shared.
 unsafe fn copy(to: *mut c_char, from: *const c_char, bytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what memmove demands.
     unsafe {
         match Local::current() {
             Some(local) => local.copy(to.cast(), from.cast(), bytes),
@@ -101,7 +140,7 @@ unsafe fn copy(to: *mut c_char, from: *const c_char, bytes: usize) {
 /// # Safety
 /// As for memset.
 unsafe fn fill(to: *mut c_char, byte: u8, bytes: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what memset demands.
     unsafe {
         match Local::current() {
             Some(local) => local.fill(to.cast(), byte, bytes),
@@ -110,20 +149,7 @@ unsafe fn fill(to: *mut c_char, byte: u8, bytes: usize) {
     }
 }
 
-/// Each function's contract is libc's of the same name.
-macro_rules! string_functions {
-    ($($name:ident ($($argument:ident: $type:ty),*) $(-> $result:ty)? $body:block)*) => {$(
-        /// # Safety
-        /// As for the function of libc that it stands for.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
-            // SAFETY: the program's own call: its arguments are as libc's function demands.
-            unsafe { $body }
-        }
-    )*};
-}
-
-string_functions! {
+observed_functions! {
     __refrain_strlen(text: *const c_char) -> usize { length(text, usize::MAX) }
     __refrain_strnlen(text: *const c_char, most: usize) -> usize { length(text, most) }
     __refrain_memcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare(a, b, bytes, false, same) }
@@ -213,7 +239,7 @@ string_functions! {
     }
     __refrain_strdup(text: *const c_char) -> *mut c_char {
         let bytes = length(text, usize::MAX) + 1;
-        let block: *mut c_char = crate::heap::malloc(bytes).cast();
+        let block: *mut c_char = libc::malloc(bytes).cast();
         if !block.is_null() {
             copy(block, text, bytes);
         }
@@ -221,7 +247,7 @@ string_functions! {
     }
     __refrain_strndup(text: *const c_char, most: usize) -> *mut c_char {
         let bytes = length(text, most);
-        let block: *mut c_char = crate::heap::malloc(bytes + 1).cast();
+        let block: *mut c_char = libc::malloc(bytes + 1).cast();
         if !block.is_null() {
             copy(block, text, bytes);
             fill(block.add(bytes), 0, 1);

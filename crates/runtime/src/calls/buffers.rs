@@ -1,10 +1,8 @@
 //! Bytes that a call takes from several buffers.
 use crate::calls::condensed;
-use crate::calls::inputs;
+use crate::inputs;
 use core::mem::MaybeUninit;
-
-/// Of bytes that are in several buffers, so many are compared in replay, at most.
-pub const CHECKED_BYTES: usize = 1024;
+use log_format::inputs::GATHERED_BYTES;
 
 /// The buffers of a call, of which a program says how many there are.
 pub fn all(buffers: usize, count: usize) -> &'static [libc::iovec] {
@@ -31,17 +29,17 @@ pub fn bytes(buffers: usize, count: usize) -> usize {
 #[inline(never)]
 pub fn check(buffers: usize, count: usize) -> u32 {
     let total = bytes(buffers, count);
-    let wanted = total.min(CHECKED_BYTES);
-    let mut first = MaybeUninit::<[u8; CHECKED_BYTES]>::uninit();
+    let wanted = total.min(GATHERED_BYTES);
+    let mut first = MaybeUninit::<[u8; GATHERED_BYTES]>::uninit();
     let start = first.as_mut_ptr() as usize;
     let mut gathered = 0;
     for buffer in all(buffers, count) {
         let part = buffer.iov_len.min(wanted - gathered);
         if part == wanted {
-            return condensed(buffer.iov_base as usize, total, CHECKED_BYTES);
+            return condensed(buffer.iov_base as usize, total, GATHERED_BYTES);
         }
         inputs::copy(buffer.iov_base as *const u8, (start + gathered) as *mut u8, part);
         gathered += part;
     }
-    condensed(start, total, CHECKED_BYTES)
+    condensed(start, total, GATHERED_BYTES)
 }

@@ -7,20 +7,20 @@
 //!
 //! The waits of libc that we interpose (`interpose::conditions::cancellable`) take the request as libc does.
 use crate::control;
-use crate::control::Mode;
-use crate::interpose::object_of_thread;
+use crate::handlers;
+use crate::handlers::CANCELLATION;
+use crate::handles::object_of as object_of_thread;
 use crate::local::Local;
+use crate::policy;
 use crate::real;
 use crate::sys;
-use core::arch::global_asm;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Op;
+use thread_cells::HandlerWord;
 
-/// libc's signal for it. libc keeps programs from blocking it.
-const SIGNAL: c_int = 32;
 const ENABLED: c_int = 0;
 const DISABLED: c_int = 1;
 const DEFERRED: c_int = 0;
@@ -30,28 +30,13 @@ const ASYNCHRONOUS: c_int = 1;
 static REQUESTED: [AtomicBool; runtime_abi::THREADS_MAX] = [const { AtomicBool::new(false) }; runtime_abi::THREADS_MAX];
 
 unsafe extern "C" {
-    static __refrain_restore: u8;
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
     fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
 }
 
-/// Of the kernel's flags of an action: it says how to return.
-pub const HAS_RESTORER: u64 = 0x0400_0000;
-
-/// How handlers of ours return.
-pub fn restorer() -> usize {
-    &raw const __refrain_restore as usize
-}
-
 /// Is this the signal that has our handler in the place of libc's? libc is told that it has installed its own.
 pub fn is_ours(signal: usize) -> bool {
-    signal == SIGNAL as usize && control::observes_sync()
-}
-
-/// Is this libc's signal, at scope `inputs`? There it is one like those of the program: it is noted, ends the call that the thread is in, and
-/// libc's handler runs when that has returned.
-pub fn is_signal(signal: usize) -> bool {
-    signal == SIGNAL as usize && control::inputs_only()
+    signal == CANCELLATION as usize && control::observes_sync()
 }
 
 /// How long after a request that came too early for the call it was to end, it comes again.
@@ -59,41 +44,22 @@ const AGAIN_NS: u64 = 1_000_000;
 
 /// Scope `inputs`, recording: the request has come, and is to come again until the thread is at a safe point. There is no
 /// other way to be sure that it does not come just before the thread begins to wait inside the kernel.
-pub fn come_again(timer: &mut Option<c_int>) {
-    #[repr(C)]
-    struct Event {
-        value: usize,
-        signal: c_int,
-        notify: c_int,
-        thread: u32,
-        rest: [u32; 11],
+///
+/// `timer` is the timer's number and one, or 0.
+pub fn come_again(timer: &HandlerWord) {
+    if timer.get() == 0
+        && let Some(made) = sys::create_timer(CANCELLATION, 0)
+    {
+        timer.set(u64::from(made) + 1);
     }
-    let event = Event {
-        value: 0,
-        signal: SIGNAL,
-        notify: libc::SIGEV_THREAD_ID,
-        thread: sys::thread_id(),
-        rest: [0; 11],
-    };
-    let mut made: c_int = 0;
-    let once = [0, 0, 0, AGAIN_NS];
-    // SAFETY: the kernel reads an event and a time, and writes a number.
-    unsafe {
-        if timer.is_none() {
-            let (event, made_at) = (&raw const event as usize, &raw mut made as usize);
-            let arguments = [libc::CLOCK_MONOTONIC as usize, event, made_at, 0, 0, 0];
-            *timer = (sys::syscall(libc::SYS_timer_create, arguments) == 0).then_some(made);
-        }
-        if let Some(timer) = *timer {
-            let arguments = [timer as usize, 0, once.as_ptr() as usize, 0, 0, 0];
-            sys::syscall(libc::SYS_timer_settime, arguments);
-        }
+    if let Some(timer) = timer.get().checked_sub(1) {
+        sys::set_timer(timer as u32, AGAIN_NS, 0);
     }
 }
 
 /// The thread is at a safe point.
-pub fn stop_coming(timer: &mut Option<c_int>) {
-    if let Some(timer) = timer.take() {
+pub fn stop_coming(timer: &HandlerWord) {
+    if let Some(timer) = timer.replace(0).checked_sub(1) {
         // SAFETY: a timer of ours.
         unsafe { sys::syscall(libc::SYS_timer_delete, [timer as usize, 0, 0, 0, 0, 0]) };
     }
@@ -106,29 +72,18 @@ pub fn install() {
     }
     let action: [usize; 4] = [
         on_signal as *const () as usize,
-        (libc::SA_SIGINFO | libc::SA_RESTART) as usize | HAS_RESTORER as usize,
-        restorer(),
+        (libc::SA_SIGINFO | libc::SA_RESTART) as usize | handlers::HAS_RESTORER as usize,
+        handlers::restorer(),
         0,
     ];
     // SAFETY: the kernel reads an action of four words; the handler lives as long as the process.
     unsafe {
         sys::syscall(
             libc::SYS_rt_sigaction,
-            [SIGNAL as usize, action.as_ptr() as usize, 0, 8, 0, 0],
+            [CANCELLATION as usize, action.as_ptr() as usize, 0, 8, 0, 0],
         )
     };
 }
-
-// Returns from a signal handler. Unwinders know these bytes; they also look at what is before them, which must not be the
-// end of another function.
-global_asm!(
-    ".text",
-    "nop",
-    ".hidden __refrain_restore",
-    ".globl __refrain_restore",
-    "__refrain_restore:",
-    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05",
-);
 
 /// Recording: asks for the end of `thread`.
 pub fn request(thread: u32) {
@@ -139,7 +94,7 @@ pub fn request(thread: u32) {
         unsafe {
             sys::syscall(
                 libc::SYS_tgkill,
-                [sys::process_id() as usize, id as usize, SIGNAL as usize, 0, 0, 0],
+                [sys::process_id() as usize, id as usize, CANCELLATION as usize, 0, 0, 0],
             )
         };
     }
@@ -158,7 +113,7 @@ fn is_enabled() -> bool {
 /// May the calling thread be cancelled where it is? Within a system call at which it may be, libc says so, too.
 fn is_possible_here() -> bool {
     let mut kind = 0;
-    // SAFETY: as above.
+    // SAFETY: changes the kind of the calling thread, and changes it back.
     is_enabled()
         && unsafe {
             pthread_setcanceltype(DEFERRED, &mut kind);
@@ -182,11 +137,11 @@ extern "C-unwind" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut 
         return;
     }
     local.slot.gate.store(0, Relaxed);
-    if local.waits_cancellably {
+    if local.inputs.waits_cancellably.get() {
         local.pass_request_on();
     } else if is_possible_here() {
         // SAFETY: the kernel's context of this thread.
-        sys::leave_call(unsafe { &mut *context.cast() });
+        sys::leave_call(unsafe { &mut *context.cast() }, -libc::EINTR as isize);
     }
 }
 
@@ -194,39 +149,55 @@ impl Local {
     /// Recording: has somebody asked for the end of this thread?
     #[inline]
     pub fn is_to_be_cancelled(&self) -> bool {
-        REQUESTED[self.index as usize].load(Relaxed) && !self.is_cancelled && control::mode() == Mode::Record
+        REQUESTED[self.index as usize].load(Relaxed) && !self.inputs.is_cancelled.get() && policy::is_observed()
     }
 
     /// Recording, in or before a wait of libc's: libc is to act on the request.
-    pub fn pass_request_on(&mut self) {
+    pub fn pass_request_on(&self) {
         if self.is_to_be_cancelled() && is_enabled() {
-            self.is_cancelled = true;
+            self.inputs.is_cancelled.set(true);
             ask_libc();
         }
     }
 
     /// Recording, at a safe point: does not return if the thread is to be cancelled, and can be.
-    pub fn cancel_here(&mut self) {
+    pub fn cancel_here(&self) {
         if self.is_to_be_cancelled() && is_possible_here() {
             self.cancel();
         }
     }
 
     /// Recording, before or after a call at which libc tests for cancellation, and which is part of an event of ours.
-    pub fn test_cancel(&mut self) {
-        if self.is_to_be_cancelled() && !self.inside_event && is_enabled() {
+    pub fn test_cancel(&self) {
+        if self.is_to_be_cancelled() && !self.inside_event.get() && is_enabled() {
             self.cancel();
             // SAFETY: the request is there, and cancellation is enabled: does not return.
             unsafe { real::pthread_testcancel() };
         }
     }
 
-    fn cancel(&mut self) {
-        self.is_cancelled = true;
+    fn cancel(&self) {
+        self.inputs.is_cancelled.set(true);
         let object = object_of_thread(self.index);
         let canceller = self.last_user(object);
         self.record_sync(Op::Cancelled, object, 1, canceller.as_slice());
         self.complete();
         ask_libc();
+    }
+}
+
+/// Replay: if the recording was cancelled here, is cancelled here: does not return.
+///
+/// The thread cancels itself. Who cancelled it in the recording has only come to its event: a request made by
+/// somebody else could take effect too early.
+pub fn replay(local: &Local, object: u64, before: impl FnOnce()) {
+    if local.expects(Op::Cancelled) {
+        // No safe point: it may be the one we come from.
+        local.wait_for_turn(Op::Cancelled, object);
+        before();
+        local.complete();
+        ask_libc();
+        // SAFETY: cancellation is enabled, as it was: the request takes effect here at the latest.
+        unsafe { real::pthread_testcancel() };
     }
 }

@@ -9,28 +9,29 @@
 //! cannot be said, as of a part of what was written, it is the oldest; but if the process has forked since, only what was recorded.
 //!
 //! Only who has the turn is in here.
-use crate::calls::CHECKED_BYTES;
 use crate::calls::buffers;
-use crate::calls::inputs;
+use crate::inputs;
 use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs::ACTING_BITS;
+use log_format::inputs::CHECKED_BYTES;
 use log_format::inputs::Entry;
-use runtime_abi::RUNTIME_REGION;
+use log_format::inputs::GATHERED_BYTES;
+use runtime_abi::memory_map;
 
 /// Descriptors that are followed, and channels there can be at a time.
 const FOLLOWED: usize = 1024;
-const CHANNELS: usize = 256;
-/// Where the bytes are kept: so many for each side. More are not under way, as pipes and sockets hold less by default.
-const KEPT: u64 = RUNTIME_REGION + 0x0700_0000_0000;
-const KEPT_BYTES: usize = 1 << 21;
+const CHANNELS: usize = memory_map::CHANNELS_MAX;
+/// So many bytes are kept for each side. More are not under way, as pipes and sockets hold less by default.
+const KEPT_BYTES: usize = memory_map::CHANNELS.stride as usize;
 /// Messages that are looked at, at most, for the one that was read.
 const LOOKS_MAX: usize = 64;
 
 /// Of each descriptor: 0, or one more than twice its channel and its side.
 static ENDS: [AtomicU32; FOLLOWED] = [const { AtomicU32::new(0) }; FOLLOWED];
+/// Changed by the thread that makes the call in question, which has the turn.
 static TABLE: [Channel; CHANNELS] = [const { Channel::new() }; CHANNELS];
 
 /// A pipe, side 0 of which is read and side 1 is written, or a pair of sockets.
@@ -125,14 +126,14 @@ pub fn follow(number: c_long, arguments: &[usize; 6], entry: &Entry) {
         libc::SYS_writev => {
             let count = buffers::bytes(arguments[1], arguments[2]);
             with_buffers(arguments[1], arguments[2], result, |parts| {
-                keep(arguments[0], parts, entry, count, buffers::CHECKED_BYTES);
+                keep(arguments[0], parts, entry, count, GATHERED_BYTES);
             });
         }
         libc::SYS_sendmsg => {
             let (buffers, number) = buffers::of_message(arguments[1]);
             let count = buffers::bytes(buffers, number);
             with_buffers(buffers, number, result, |parts| {
-                keep(arguments[0], parts, entry, count, buffers::CHECKED_BYTES);
+                keep(arguments[0], parts, entry, count, GATHERED_BYTES);
             });
         }
         libc::SYS_read => give(arguments[0], &[(arguments[1], result)], false),
@@ -256,7 +257,7 @@ struct Queue {
 impl Queue {
     fn of(channel: usize, side: usize) -> Queue {
         Queue {
-            at: KEPT as usize + (2 * channel + side) * KEPT_BYTES,
+            at: memory_map::CHANNELS.part((2 * channel + side) as u64) as usize,
             side: &TABLE[channel].sides[side],
         }
     }

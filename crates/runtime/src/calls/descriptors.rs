@@ -1,6 +1,7 @@
 //! Which descriptors are the recorded standard output and error: what is written there appears in replay, too.
+use crate::calls::own_memory;
 use crate::control;
-use crate::control::Mode;
+use crate::policy;
 use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU8;
@@ -18,7 +19,7 @@ pub static STREAMS: [AtomicU8; FOLLOWED] = [const { AtomicU8::new(NOWHERE) }; FO
 
 /// What the process begins with.
 pub fn begin() {
-    for (stream, shown) in STREAMS.iter().zip(&control::header().shown) {
+    for (stream, shown) in STREAMS.iter().zip(&control::header().identity.shown) {
         stream.store(shown.load(Relaxed), Relaxed);
     }
 }
@@ -39,7 +40,7 @@ pub fn shown(descriptor: usize) -> Option<i32> {
 pub fn count_shown(descriptor: usize, bytes: u64) {
     if let Some(stream) = shown(descriptor) {
         // Relaxed: the tool reads it when the process has ended.
-        control::header().shown_bytes[stream as usize - 1].fetch_add(bytes, Relaxed);
+        control::header().progress.shown_bytes[stream as usize - 1].fetch_add(bytes, Relaxed);
     }
 }
 
@@ -65,7 +66,7 @@ impl Drop for Alone {
 /// Recording: when only times tell the order of threads, who writes to a stream, 1 or 2, does so alone. Otherwise two that
 /// write at the same time could have written in another order than their times say.
 pub fn alone(stream: i32) -> Option<Alone> {
-    if control::mode() != Mode::Record || !control::inputs_only() || !control::is_threaded() {
+    if !policy::are_inputs_recorded() || !control::inputs_only() || !control::is_threaded() {
         return None;
     }
     let held = &HELD[stream as usize - 1];
@@ -92,8 +93,16 @@ pub fn follow(number: c_long, arguments: &[usize; 6], result: isize) {
         }
     };
     match number {
+        libc::SYS_open | libc::SYS_creat => own_memory::note_opened(arguments[0], result),
+        libc::SYS_openat | libc::SYS_openat2 => own_memory::note_opened(arguments[1], result),
+        libc::SYS_close => own_memory::note_closed(arguments[0]),
+        _ => {}
+    }
+    match number {
         libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => copied(arguments[0]),
         libc::SYS_fcntl if matches!(arguments[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => copied(arguments[0]),
+        // Of a relative, which mostly has there what we have.
+        libc::SYS_pidfd_getfd => copied(arguments[1]),
         libc::SYS_close => {
             if let Some(closed) = stream(arguments[0]) {
                 closed.store(NOWHERE, Relaxed);

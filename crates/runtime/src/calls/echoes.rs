@@ -6,19 +6,18 @@
 //! what it was given for last: its owner before is gone, or is the same.
 //!
 //! Only who has the turn is in here.
-use crate::calls::inputs;
-use crate::calls::inputs::Range;
 use crate::control;
-use crate::ending;
+use crate::failure;
+use crate::inputs;
+use crate::inputs::Range;
 use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::inputs::Call;
-use runtime_abi::RUNTIME_REGION;
+use runtime_abi::memory_map::ECHOES;
 
-const TABLES: u64 = RUNTIME_REGION + 0x0600_0000_0000;
 const FIRST_SLOTS: usize = 1 << 12;
 const WORD: usize = 8;
 const EVENT_BYTES: usize = size_of::<libc::epoll_event>();
@@ -138,13 +137,24 @@ struct Slot {
     now: u64,
 }
 
-static TABLE: AtomicU64 = AtomicU64::new(0);
-static SLOTS: AtomicUsize = AtomicUsize::new(0);
-static USED: AtomicUsize = AtomicUsize::new(0);
+/// Slots, found by a hash of the word.
+struct Table {
+    /// Where they are; 0: nowhere yet.
+    at: AtomicU64,
+    slots: AtomicUsize,
+    used: AtomicUsize,
+}
+
+/// Replay: used by the thread that has the turn, and by nobody else.
+static TABLE: Table = Table {
+    at: AtomicU64::new(0),
+    slots: AtomicUsize::new(0),
+    used: AtomicUsize::new(0),
+};
 
 /// The slot of a word, or the free one in its place.
 fn slot_of(giver: Giver, recorded: u64) -> Option<&'static mut Slot> {
-    let (table, slots) = (TABLE.load(Relaxed), SLOTS.load(Relaxed));
+    let (table, slots) = (TABLE.at.load(Relaxed), TABLE.slots.load(Relaxed));
     let mut at = ((recorded ^ giver.0 << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
     for _ in 0..slots {
         at &= slots - 1;
@@ -164,7 +174,7 @@ fn find(giver: Giver, recorded: u64) -> Option<u64> {
 }
 
 fn remember(giver: Giver, recorded: u64, now: u64) {
-    if USED.load(Relaxed) >= SLOTS.load(Relaxed) / 2 {
+    if TABLE.used.load(Relaxed) >= TABLE.slots.load(Relaxed) / 2 {
         grow();
     }
     let Some(slot) = slot_of(giver, recorded) else {
@@ -178,23 +188,23 @@ fn remember(giver: Giver, recorded: u64, now: u64) {
             recorded,
             now,
         };
-        USED.store(USED.load(Relaxed) + 1, Relaxed);
+        TABLE.used.store(TABLE.used.load(Relaxed) + 1, Relaxed);
     }
 }
 
 /// A table twice as large, behind the one there is.
 fn grow() {
-    let (old, slots) = (TABLE.load(Relaxed), SLOTS.load(Relaxed));
+    let (old, slots) = (TABLE.at.load(Relaxed), TABLE.slots.load(Relaxed));
     let bytes = |slots: usize| (slots * size_of::<Slot>()).next_multiple_of(4096);
     let (table, more) = match slots {
-        0 => (TABLES, FIRST_SLOTS),
+        0 => (ECHOES.start, FIRST_SLOTS),
         _ => (old + bytes(slots) as u64, 2 * slots),
     };
-    if sys::map_at(table, bytes(more), -1, 0, true).is_err() {
-        ending::die(b"cannot map memory for what comes back to the program", libc::ENOMEM);
+    if table + bytes(more) as u64 > ECHOES.end() || sys::map_at(table, bytes(more), -1, 0, true).is_err() {
+        failure::die(b"cannot map memory for what comes back to the program", libc::ENOMEM);
     }
-    TABLE.store(table, Relaxed);
-    SLOTS.store(more, Relaxed);
+    TABLE.at.store(table, Relaxed);
+    TABLE.slots.store(more, Relaxed);
     for at in 0..slots {
         // SAFETY: the old table, which is still mapped.
         let slot = unsafe { &*(old as *const Slot).add(at) };

@@ -2,10 +2,12 @@
 use crate::calls;
 use crate::calls::descriptors;
 use crate::calls::quick;
-use crate::calls::rights;
 use crate::control;
-use crate::interpose;
 use crate::local::Local;
+use crate::local::Pending;
+use crate::run_directory;
+use crate::sys;
+use crate::sys::PUT_OFF;
 use crate::turns;
 use core::arch::naked_asm;
 use core::ffi::c_long;
@@ -186,7 +188,14 @@ pub unsafe extern "C" fn enter() {
         "mov rdx, [rsp + {third}]",
         "mov rax, [rsp]",
         "5:",
+        // A signal that has come has its handler run first, and one that comes from here on has the call left (`leave_call`).
+        ".hidden __refrain_logged_looks, __refrain_logged_begun",
+        ".globl __refrain_logged_looks, __refrain_logged_begun",
+        "__refrain_logged_looks:",
+        "cmp qword ptr [rcx + {pending}], 0",
+        "jne 7f",
         "syscall",
+        "__refrain_logged_begun:",
         call_preserving!("record"),
         "jmp 8f",
         // It is not logged, unless it is a futex call with a time limit.
@@ -206,15 +215,24 @@ pub unsafe extern "C" fn enter() {
         "cmp r11d, {lock_pi2}",
         "je 7f",
         "6:",
-        "inc qword ptr [rcx + {real_calls}]",
+        ".hidden __refrain_real_looks, __refrain_real_begun",
+        ".globl __refrain_real_looks, __refrain_real_begun",
+        "__refrain_real_looks:",
+        "cmp qword ptr [rcx + {pending}], 0",
+        "jne 7f",
         "syscall",
+        "__refrain_real_begun:",
         "mov rcx, qword ptr [rip + __refrain_local@GOTTPOFF]",
         "mov rcx, qword ptr fs:[rcx]",
+        "inc qword ptr [rcx + {real_calls}]",
         "cmp qword ptr [rcx + {pending}], 0",
         "je 8f",
         call_preserving!("deliver"),
         "jmp 8f",
         // The long way.
+        ".hidden __refrain_long_way",
+        ".globl __refrain_long_way",
+        "__refrain_long_way:",
         "7:",
         call_preserving!("handler"),
         "8:",
@@ -230,7 +248,7 @@ pub unsafe extern "C" fn enter() {
         followed = const descriptors::FOLLOWED,
         streams = sym descriptors::STREAMS,
         unless_ours = const quick::UNLESS_OURS,
-        directory = sym rights::DIRECTORY,
+        directory = sym run_directory::DIRECTORY,
         unless_named = const quick::UNLESS_NAMED,
         only_flags = const quick::ONLY_FLAGS,
         first_flags = const libc::F_GETFD,
@@ -250,12 +268,34 @@ pub unsafe extern "C" fn enter() {
         third = const offset_of!(Registers, arguments) + 16,
         began = const offset_of!(Registers, began),
         calls_pass = const offset_of!(Local, calls_pass),
-        real_calls = const offset_of!(Local, real_calls),
-        pending = const offset_of!(Local, pending) + offset_of!(calls::Pending, count),
+        real_calls = const offset_of!(Local, inputs.real_calls),
+        pending = const offset_of!(Local, inputs.pending) + offset_of!(Pending, count),
         record = sym quick::record,
         deliver = sym quick::deliver,
         handler = sym handle,
     )
+}
+
+/// In a signal handler: if the interrupted thread is about to make a call of the program's, or to make it once more, it does not, and the
+/// signal's handler runs first. The quick way becomes the long one.
+pub fn leave_call(context: &mut libc::ucontext_t) {
+    unsafe extern "C" {
+        static __refrain_logged_looks: u8;
+        static __refrain_logged_begun: u8;
+        static __refrain_real_looks: u8;
+        static __refrain_real_begun: u8;
+        static __refrain_long_way: u8;
+    }
+    let ranges = [
+        &raw const __refrain_logged_looks as usize..&raw const __refrain_logged_begun as usize,
+        &raw const __refrain_real_looks as usize..&raw const __refrain_real_begun as usize,
+    ];
+    let registers = &mut context.uc_mcontext.gregs;
+    let at = registers[libc::REG_RIP as usize] as usize;
+    if ranges.iter().any(|range| range.contains(&at)) {
+        registers[libc::REG_RIP as usize] = &raw const __refrain_long_way as i64;
+    }
+    sys::leave_call(context, PUT_OFF);
 }
 
 /// The same for objects other than libc, always the long way. Their rt_sigreturn finds its frame where the window's stack
@@ -304,7 +344,7 @@ extern "C-unwind" fn handle(registers: &Registers) -> isize {
         if control::inputs_only()
             && let Some(local) = Local::current()
         {
-            local.call_stack = stack;
+            local.inputs.call_stack.set(stack as u64);
         }
     };
     note(registers.stack());
@@ -330,5 +370,5 @@ extern "C-unwind" fn handle_from_elsewhere(registers: &Registers) -> isize {
     }
     // SAFETY: the program's own call, with its arguments.
     let call = || unsafe { calls::system_call(number, &arguments) };
-    interpose::observing_futexes(number, &arguments, call)
+    calls::observing_futexes(number, &arguments, call)
 }

@@ -9,12 +9,15 @@ use crate::calls;
 use crate::calls::buffers;
 use crate::calls::channels;
 use crate::calls::doing;
-use crate::calls::inputs;
 use crate::calls::is_installed;
 use crate::calls::table;
 use crate::control;
-use crate::control::Mode;
+use crate::handlers;
+use crate::inputs;
+use crate::inputs::SignalAt;
 use crate::local::Local;
+use crate::policy;
+use crate::policy::Inputs;
 use crate::replay::Doing;
 use crate::turns;
 use core::ffi::CStr;
@@ -28,23 +31,24 @@ use log_format::inputs::Entry;
 use log_format::inputs::REST;
 use log_format::inputs::SYNC;
 use log_format::inputs::Short;
+use log_format::inputs::SignalPlace;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
 use runtime_abi::turns_file::what;
 
 /// Scope `inputs`: a thread is about to be created.
-pub fn note_spawn(creator: &mut Local, index: u32) {
+pub fn note_spawn(creator: &Local, index: u32) {
     creator.note_place(inputs_format::SPAWN as c_long, index as isize);
 }
 
 /// Scope `inputs`: the calling thread is about to ask for the end of another one.
 pub fn note_cancel() {
-    if control::mode() == Mode::Off {
+    if policy::is_free() {
         return;
     }
     // In a process with one thread there is no order.
-    let are_several = control::header().threads.load(Relaxed) > 1;
+    let are_several = control::header().progress.threads.load(Relaxed) > 1;
     if let Some(local) = Local::current().filter(|_| control::inputs_only() && are_several) {
         local.note_place(inputs_format::CANCEL as c_long, 0);
     }
@@ -80,9 +84,6 @@ fn count_of(number: c_long, arguments: &[usize; 6]) -> isize {
     };
     buffers::bytes(buffers, count) as isize
 }
-
-/// The check of a call by which libc's allocator finds out whether it may give memory back.
-pub const ASKS_FOR_HEAP: u32 = 0x6865_6170;
 
 /// Is this such a call?
 pub fn asks_for_heap(number: c_long, arguments: &[usize; 6]) -> bool {
@@ -156,20 +157,20 @@ pub fn invent_clock(number: c_long, arguments: &[usize; 6]) -> isize {
 
 impl Local {
     /// Something that is no event, but has a place in the order of inputs.
-    fn note_place(&mut self, number: c_long, result: isize) {
+    fn note_place(&self, number: c_long, result: isize) {
         if !is_installed() {
             return;
         }
-        match control::mode() {
-            Mode::Record => self.log_call(number, result, 0, &[]),
-            Mode::Replay => drop(self.next_call(number)),
-            Mode::Off => {}
+        match policy::inputs() {
+            Inputs::Recorded => self.log_call(number, result, 0, &[]),
+            Inputs::Answered => drop(self.next_call(number)),
+            Inputs::Live => {}
         }
     }
 
     /// Recording: a synchronisation has this place among the inputs. Not an event: those are counted by what is compared between runs.
     #[inline]
-    pub fn place_sync(&mut self, op: Op, result: c_int) {
+    pub fn place_sync(&self, op: Op, result: c_int) {
         // What was done before has been done when the time is read: an atomic of libc's, which others may have waited for.
         // SAFETY: an instruction that waits for others.
         unsafe { core::arch::x86_64::_mm_lfence() };
@@ -182,7 +183,7 @@ impl Local {
             range: None,
         };
         // SAFETY: there is no range.
-        if !unsafe { self.inputs.append_short(&sync) } {
+        if !unsafe { self.inputs.writer.append_short(&sync) } {
             let mut entry = self.input_entry(SYNC as c_long, result as isize, op as u32);
             entry.time = sync.time;
             self.log_entry(entry, &[]);
@@ -190,13 +191,13 @@ impl Local {
     }
 
     /// Replay: is this synchronisation the next that the recording has of this thread?
-    pub fn comes_to_sync(&mut self, op: Op) -> bool {
+    pub fn comes_to_sync(&self, op: Op) -> bool {
         self.pass_advice(SYNC as c_long);
-        self.recorded_inputs.next_sync(self.event()) == Some(op as u32)
+        self.inputs.recorded.next_sync(self.event()) == Some(op as u32)
     }
 
     /// Replay: returns when it is the place of this synchronisation, with what was recorded as its result.
-    pub fn sync_in_place(&mut self, op: Op) -> c_int {
+    pub fn sync_in_place(&self, op: Op) -> c_int {
         let number = inputs_format::FIRST_SYNC as c_long + op as c_long;
         if !self.comes_to_sync(op) {
             self.diverge_at_end(number);
@@ -205,7 +206,7 @@ impl Local {
                 self.stop_here();
             }
         }
-        if turns::is_on() && self.recorded_inputs.has_place() {
+        if turns::is_on() && self.inputs.recorded.has_place() {
             turns::wait_for_event(self);
         }
         let (found, event) = match self.take_input() {
@@ -217,7 +218,7 @@ impl Local {
             note_difference(&found);
             self.diverge(divergence::CALL, doing(number), found_number, found.event, 0);
         }
-        if self.recorded_inputs.next_signal().is_some() {
+        if self.inputs.recorded.next_signal().is_some() {
             self.arm_gate();
         }
         found.result as c_int
@@ -228,7 +229,7 @@ impl Local {
     ///
     /// The same for futexes was worse than nothing: a thread that is about to wait for a condition has given up a mutex already, so what another one did
     /// with that has its place before this.
-    pub fn record_rest(&mut self) {
+    pub fn record_rest(&self) {
         if !control::inputs_only() || !control::is_threaded() || !is_installed() {
             return;
         }
@@ -241,52 +242,60 @@ impl Local {
             range: None,
         };
         // SAFETY: there is no range.
-        if !unsafe { self.inputs.append_short(&rest) } {
+        if !unsafe { self.inputs.writer.append_short(&rest) } {
             self.log_call(REST as c_long, 0, 0, &[]);
         }
     }
 
     /// Scope `inputs`, several threads: how a wait with a time limit ended. Not an event: whether a thread has to wait for a
     /// lock depends on the others.
-    pub fn record_timed_wait(&mut self, arguments: &[usize; 6], result: isize) {
+    pub fn record_timed_wait(&self, arguments: &[usize; 6], result: isize) {
         if control::inputs_only() && control::is_threaded() && turns::is_timed(arguments) {
             self.log_call(libc::SYS_futex, result, 0, &[]);
         }
     }
 
     /// Replay, one thread at a time: a futex call.
-    pub fn take_turns_at_futex(&mut self, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
-        self.real_calls += 1;
-        let result = turns::futex(self, arguments);
-        if self.is_creating {
+    pub fn take_turns_at_futex(&self, arguments: &[usize; 6], real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
+        let result = loop {
+            let result = turns::futex(self, arguments);
+            let is_interrupted = result == -libc::EINTR as isize;
+            let signal = self.inputs.recorded.next_signal().filter(|_| is_interrupted);
+            if is_interrupted {
+                self.deliver_next();
+            }
+            // A wait that a signal has put off goes on.
+            if signal.is_none_or(|signal| signal.place != Some(SignalPlace::Before)) {
+                break result;
+            }
+        };
+        self.count_real_call(libc::SYS_futex);
+        if self.is_creating.get() {
             // The thread that is being created does not take turns yet.
             real(arguments);
         }
-        if result == -libc::EINTR as isize {
-            self.deliver_next();
-        }
-        self.at_safe_point();
+        self.after_call();
         result
     }
 
     /// Replay: takes the next input, whose turn it is.
-    pub fn take_input(&mut self) -> Option<Call<'static>> {
-        if !self.recorded_inputs.has_place() {
-            return self.recorded_inputs.next();
+    pub fn take_input(&self) -> Option<Call<'static>> {
+        if !self.inputs.recorded.has_place() {
+            return self.inputs.recorded.next();
         }
-        turns::family::wait_for_place();
+        turns::process_order::wait_for_place();
         if turns::is_on() {
             turns::event_happened();
         }
-        let taken = self.recorded_inputs.next();
-        turns::family::happened();
+        let taken = self.inputs.recorded.next();
+        turns::process_order::happened();
         taken
     }
 
     /// Replay: does the recording have a look at this clock next?
     pub fn has_clock(&self, number: c_long, arguments: &[usize; 6]) -> bool {
-        let Some(recorded) = self.recorded_inputs.next_clock(number as u32) else {
-            return self.recorded_inputs.next_number() == Some(number as u32);
+        let Some(recorded) = self.inputs.recorded.next_clock(number as u32) else {
+            return self.inputs.recorded.next_number() == Some(number as u32);
         };
         let last = CLOCKS[clock_of(number, arguments)][0].load(Relaxed);
         last == 0 || recorded.abs_diff(last) < NEAR_S
@@ -294,19 +303,19 @@ impl Local {
 
     /// Replay: passes over what the recording has next and the program, which is about to do `number`, does not do: looks at the clock, and
     /// waits with a time limit. Signals are delivered here at the latest.
-    pub fn pass_advice(&mut self, number: c_long) {
+    pub fn pass_advice(&self, number: c_long) {
         if !turns::is_on() {
             return;
         }
         loop {
             let event = self.event();
-            let next = self.recorded_inputs.next_number();
-            if self.recorded_inputs.next_signal_number(event).is_some() {
-                if self.recorded_inputs.has_place() {
+            let next = self.inputs.recorded.next_number();
+            if self.inputs.recorded.next_signal_number(event).is_some() {
+                if self.inputs.recorded.has_place() {
                     turns::wait_for_event(self);
                 }
                 self.deliver_next();
-            } else if self.recorded_inputs.next_timed_wait(event).is_some() {
+            } else if self.inputs.recorded.next_timed_wait(event).is_some() {
                 turns::wait_for_event(self);
                 self.take_input();
             } else if !self.is_at_end()
@@ -315,7 +324,7 @@ impl Local {
             {
                 self.take_input();
                 self.complete();
-            } else if !self.is_at_end() && number != libc::SYS_openat && self.recorded_inputs.asks_for_heap() {
+            } else if !self.is_at_end() && number != libc::SYS_openat && self.inputs.recorded.asks_for_heap() {
                 self.pass_heap_question();
             } else {
                 return;
@@ -325,18 +334,28 @@ impl Local {
 
     /// Replay: a call has been answered. If it was one by which the thread sent itself a signal, or one that a signal interrupted, the
     /// signal's handler runs now, however the others' inputs lie in between.
-    pub fn deliver_behind(&mut self, number: c_long, result: isize) {
+    pub fn deliver_behind(&self, number: c_long, result: isize) {
         if !turns::is_on() || result != -libc::EINTR as isize && !table::sends_signal(number) {
             return;
         }
-        let Some((_, calls)) = self.recorded_inputs.next_signal() else {
+        let Some(first) = self.inputs.recorded.next_signal() else {
             return;
         };
-        while self.recorded_inputs.next_signal_number(self.event()).is_some()
-            && self.recorded_inputs.next_signal().is_some_and(|next| next.1 == calls)
-            && !self.inside_event
+        let is_behind = |next: SignalAt| next.calls == first.calls && next.place != Some(SignalPlace::Before);
+        // One that is blocked comes later, however often the thread had to wait for a lock.
+        let is_open = |signal: u32| {
+            let blocked = handlers::mask(libc::SIG_BLOCK, 0);
+            result == -libc::EINTR as isize || blocked >> signal.saturating_sub(1) & 1 == 0
+        };
+        while self
+            .inputs
+            .recorded
+            .next_signal_number(self.event())
+            .is_some_and(is_open)
+            && self.inputs.recorded.next_signal().is_some_and(is_behind)
+            && !self.inside_event.get()
         {
-            if self.recorded_inputs.has_place() {
+            if self.inputs.recorded.has_place() {
                 turns::wait_for_event(self);
             }
             self.deliver_next();
@@ -344,12 +363,12 @@ impl Local {
     }
 
     /// Replay: the allocator's file is opened, read and closed.
-    fn pass_heap_question(&mut self) {
+    fn pass_heap_question(&self) {
         for number in [libc::SYS_openat, libc::SYS_read, libc::SYS_close] {
-            if self.recorded_inputs.next_number() != Some(number as u32) {
+            if self.inputs.recorded.next_number() != Some(number as u32) {
                 return;
             }
-            if self.recorded_inputs.has_place() {
+            if self.inputs.recorded.has_place() {
                 turns::wait_for_event(self);
             }
             self.take_input();
@@ -358,12 +377,12 @@ impl Local {
     }
 
     /// Replay: returns when it is the turn of the next input, if it has a place in the order.
-    pub fn wait_for_input(&mut self, number: c_long) {
+    pub fn wait_for_input(&self, number: c_long) {
         self.pass_advice(number);
         if self.is_at_end() {
             return;
         }
-        if !self.recorded_inputs.has_place() {
+        if !self.inputs.recorded.has_place() {
             return turns::at_switch_point(what::INPUT, 0);
         }
         if table::sleeps(number) {
@@ -375,21 +394,21 @@ impl Local {
 
     /// Replay: libc is about to fork, and takes all of its locks before it makes the call. Who waited for the call's place then would keep others
     /// from coming to theirs: from allocating memory, and so from creating threads. So it waits here.
-    pub fn wait_for_fork(&mut self) {
+    pub fn wait_for_fork(&self) {
         if !turns::is_on() || !turns::has_turn(self.index) {
             return;
         }
         self.pass_advice(libc::SYS_clone);
         // The program may have more to do before: its handlers for forks.
-        let is_next = self.recorded_inputs.next_number() == Some(libc::SYS_clone as u32);
-        if is_next && !self.is_at_end() && self.recorded_inputs.has_place() {
+        let is_next = self.inputs.recorded.next_number() == Some(libc::SYS_clone as u32);
+        if is_next && !self.is_at_end() && self.inputs.recorded.has_place() {
             turns::wait_for_event(self);
         }
     }
 
     /// Replay: the thread ends. If the recording has more calls of it, it has gone another way.
     pub fn require_no_more_inputs(&self) {
-        if turns::is_on() && !self.is_at_end() && self.recorded_inputs.next_number().is_some() {
+        if turns::is_on() && !self.is_at_end() && self.inputs.recorded.next_number().is_some() {
             let doing = Doing {
                 kind: Kind::Exit,
                 op: Op::None,
@@ -400,7 +419,7 @@ impl Local {
     }
 
     /// Replay: the recording has no more calls of this thread, and here is one. It may have been in it when the process ended.
-    pub fn diverge_at_end(&mut self, number: c_long) {
+    pub fn diverge_at_end(&self, number: c_long) {
         if self.is_the_end() {
             self.diverge(divergence::SURVIVED, doing(number), 0, 0, 0);
         }

@@ -1,11 +1,11 @@
 //! Results of instructions that ask the machine (`rdtsc`, `rdrand`, `cpuid` and their kin), in compiled code: inputs
 //! like those of system calls.
 use crate::calls;
-use crate::calls::inputs;
-use crate::calls::inputs::Range;
-use crate::control;
-use crate::control::Mode;
+use crate::inputs;
+use crate::inputs::Range;
 use crate::local::Local;
+use crate::policy;
+use crate::policy::Inputs;
 use core::ffi::c_long;
 
 /// Stands for such an instruction in the inputs.
@@ -17,11 +17,11 @@ const INSTRUCTION: c_long = 0xfff1;
 /// `place` has so many bytes, which are the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __refrain_instruction(place: *mut u8, bytes: u64) {
-    let Some(local) = Local::current().filter(|local| !local.calls_pass && calls::is_installed()) else {
+    let Some(local) = Local::current().filter(|local| !local.calls_pass.get() && calls::is_installed()) else {
         return;
     };
-    match control::mode() {
-        Mode::Record => {
+    match policy::inputs() {
+        Inputs::Recorded => {
             let range = Range {
                 address: 0,
                 from: place as usize,
@@ -29,15 +29,15 @@ pub unsafe extern "C" fn __refrain_instruction(place: *mut u8, bytes: u64) {
             };
             local.log_call(INSTRUCTION, 0, 0, &[range]);
         }
-        Mode::Replay => {
+        Inputs::Answered => {
             let call = local.next_call(INSTRUCTION);
             if let Some((_, recorded)) = call.ranges().next() {
                 inputs::copy(recorded.as_ptr(), place, recorded.len().min(bytes as usize));
             }
         }
-        Mode::Off => return,
+        Inputs::Live => {}
     }
-    if !local.inside_event {
+    if !local.inside_event.get() {
         local.complete();
     }
 }

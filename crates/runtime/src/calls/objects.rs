@@ -4,20 +4,21 @@
 //! is there, and its answer becomes part of the run: in replay the same objects are treated the same, and nobody is asked.
 //! The loader says when it has mapped something, before any of that runs: it calls an empty function, for debuggers,
 //! which becomes a jump to us.
+use crate::callers;
 use crate::calls::patch;
+use crate::calls::patch::GuestCode;
 use crate::calls::patch::Loaded;
 use crate::calls::patch::Refusal;
 use crate::calls::patch::Whose;
 use crate::control;
-use crate::control::Mode;
-use crate::ending;
-use crate::interpose;
+use crate::failure;
+use crate::policy;
+use crate::policy::Order;
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::ffi::c_int;
 use core::ffi::c_void;
-use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
@@ -43,21 +44,14 @@ const LOADED_MAX: usize = 1024;
 const PATIENCE_NS: u64 = 10_000_000_000;
 const LOOK_EVERY_NS: u64 = 50_000_000;
 
-static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// The loader's `r_debug`.
 static DEBUGGER_INTERFACE: AtomicU64 = AtomicU64::new(0);
-
-/// Are inputs recorded, or replayed?
-pub fn is_installed() -> bool {
-    // Relaxed: written once, before there is a second thread.
-    INSTALLED.load(Relaxed)
-}
 
 /// Replaces the calls of libc, of all other objects there are, and, from now on, of those that come. Once, before there is
 /// a second thread.
 pub fn install() {
     let is_installed = replace_libc();
-    INSTALLED.store(is_installed, Relaxed);
+    control::note_calls_installed(is_installed);
     if is_installed {
         look();
         watch_loader();
@@ -89,7 +83,7 @@ fn replace_libc() -> bool {
         found: Option<Loaded>,
     }
     unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
-        // SAFETY: the loader's promise, and ours to ourselves. libc stays loaded.
+        // SAFETY: the loader passes a description that is valid during this call, and what we gave it for us. libc stays loaded.
         let (object, search) = unsafe { (Loaded::new(&*info), &mut *search.cast::<Search>()) };
         if identity(&object) == search.identity {
             search.found = Some(object);
@@ -185,6 +179,7 @@ struct Shared(UnsafeCell<List>);
 // SAFETY: used by `look` alone, of which there is one at a time.
 unsafe impl Sync for Shared {}
 
+/// Used by `look` alone: when there is one thread, or under the loader's lock.
 static LIST: Shared = Shared(UnsafeCell::new(List {
     seen: [None; LOADED_MAX],
     count: 0,
@@ -192,15 +187,15 @@ static LIST: Shared = Shared(UnsafeCell::new(List {
 
 /// Looks for objects that were not there last time. Called when there is one thread, and by the loader, under its lock.
 fn look() {
-    // SAFETY: see above.
+    // SAFETY: `look` runs when there is one thread, or under the lock of the loader, so nobody else has a reference to the list.
     let list = unsafe { &mut *LIST.0.get() };
     let before = list.count;
     list.count = 0;
     unsafe extern "C" fn visit(info: *mut dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
-        // SAFETY: the loader's promise, and ours to ourselves. Objects are not closed while `look` is at work.
+        // SAFETY: the loader passes a description that is valid during this call, and what `look` gave it. Objects are not closed while `look` is at work.
         let (info, list) = unsafe { (&*info, &mut *list.cast::<(&mut List, usize)>()) };
         let (list, before) = (&mut *list.0, list.1);
-        // SAFETY: as above.
+        // SAFETY: the loader gives a description of an object that is loaded, and none is closed while `look` is at work.
         let object = unsafe { Loaded::new(info) };
         let is_same = |seen: &Seen| {
             seen.object.base == object.base
@@ -243,17 +238,17 @@ fn consider(seen: &Seen) {
 fn consider_as(object: &Loaded, name: &[u8], whose: Whose) {
     let identity = identity(object);
     let find = || known().iter().skip(1).find(|known| known.identity == identity);
-    match control::mode() {
-        Mode::Off => {}
-        Mode::Replay => {
+    match policy::order() {
+        Order::Free => {}
+        Order::Gated | Order::Turns => {
             let Some(known) = find().filter(|known| known.state.load(Relaxed) == state::REPLACED) else {
                 return;
             };
             if let Err(refusal) = replace(object, known, whose) {
-                ending::die(refusal.sentence(), 0);
+                failure::die(refusal.sentence(), 0);
             }
         }
-        Mode::Record => {
+        Order::Observed(_) => {
             if find().is_none() {
                 ask(name, whose);
             }
@@ -272,9 +267,9 @@ fn replace(object: &Loaded, known: &Object, whose: Whose) -> Result<(), Refusal>
 }
 
 /// Replaces the calls of an object that we have loaded ourselves, in the place of the kernel.
-pub fn consider_guest(base: u64, headers: &'static [libc::Elf64_Phdr], path: &[u8]) {
-    if is_installed() {
-        consider_as(&Loaded::at(base, headers), path, Whose::Guest);
+pub fn consider_guest(base: u64, headers: &'static [libc::Elf64_Phdr], path: &[u8], code: &'static GuestCode) {
+    if control::are_calls_installed() {
+        consider_as(&Loaded::at(base, headers), path, Whose::Guest(code));
     }
 }
 
@@ -290,7 +285,7 @@ fn is_left_alone(object: &Loaded, name: &[u8]) -> bool {
 /// Is it a library whose calls pass where synchronisation is recorded? Scope `inputs` has nothing else to know its threads by.
 fn passes(name: &[u8]) -> bool {
     const LIBGOMP: &[u8] = b"/libgomp.so";
-    interpose::is_name_of_foreign(name) || name.windows(LIBGOMP.len()).any(|window| window == LIBGOMP)
+    callers::is_name_of_foreign(name) || name.windows(LIBGOMP.len()).any(|window| window == LIBGOMP)
 }
 
 /// Asks the tool about an object. If there is an answer in time, the table has it.
@@ -305,32 +300,37 @@ fn ask(name: &[u8], whose: Whose) {
     // Acquire, Release: what a question says is written by one at a time, and read by the tool.
     while let Err(now) = root
         .question
+        .state
         .compare_exchange(question::FREE, question::TAKEN, Acquire, Relaxed)
     {
-        if now == question::CLOSED || !wait_while(&root.question, now, &mut waited) {
+        if now == question::CLOSED || !wait_while(&root.question.state, now, &mut waited) {
             return;
         }
     }
     let length = path.len().min(QUESTION_PATH_BYTES_MAX);
-    for (place, byte) in root.question_path.iter().zip(&path[..length]) {
+    for (place, byte) in root.question.path.iter().zip(&path[..length]) {
         place.store(*byte, Relaxed);
     }
-    root.question_path_bytes.store(length as u32, Relaxed);
-    root.question_pid.store(sys::process_id(), Relaxed);
-    root.question_of_guest.store((whose == Whose::Guest) as u32, Relaxed);
-    root.question_process
-        .store(control::header().process.load(Relaxed), Relaxed);
-    root.question.store(question::ASKED, Release);
-    sys::shared_futex_wake_all(&root.question);
-    while root.question.load(Acquire) == question::ASKED {
-        if !wait_while(&root.question, question::ASKED, &mut waited) {
+    root.question.path_bytes.store(length as u32, Relaxed);
+    root.question.pid.store(sys::process_id(), Relaxed);
+    root.question
+        .is_of_guest
+        .store(matches!(whose, Whose::Guest(_)) as u32, Relaxed);
+    root.question
+        .process
+        .store(control::header().identity.process.load(Relaxed), Relaxed);
+    root.question.state.store(question::ASKED, Release);
+    sys::shared_futex_wake_all(&root.question.state);
+    while root.question.state.load(Acquire) == question::ASKED {
+        if !wait_while(&root.question.state, question::ASKED, &mut waited) {
             return;
         }
     }
     _ = root
         .question
+        .state
         .compare_exchange(question::ANSWERED, question::FREE, Release, Relaxed);
-    sys::shared_futex_wake_all(&root.question);
+    sys::shared_futex_wake_all(&root.question.state);
 }
 
 /// False: it has taken too long, and nobody is to wait any more.
@@ -370,7 +370,7 @@ extern "C" fn loader_changed() {
     const CONSISTENT: u32 = 0;
     // SAFETY: stored before the loader could call this.
     let interface = unsafe { &*(DEBUGGER_INTERFACE.load(Relaxed) as *const DebuggerInterface) };
-    if control::mode() != Mode::Off && interface.state.load(Relaxed) == CONSISTENT {
+    if !policy::is_free() && interface.state.load(Relaxed) == CONSISTENT {
         look();
     }
 }

@@ -1,7 +1,6 @@
 //! Replaces `syscall` instructions by jumps to trampolines, which call us.
 use crate::calls::entry;
 use crate::debugger;
-use crate::host;
 use crate::sys;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
@@ -97,6 +96,7 @@ struct Shared(UnsafeCell<Trampolines>);
 // SAFETY: used when there is one thread, and by `objects::look`, which the loader calls under its lock.
 unsafe impl Sync for Shared {}
 
+/// Used when there is one thread, and by `objects::look`, under the loader's lock.
 static TRAMPOLINES: Shared = Shared(UnsafeCell::new(Trampolines {
     placed: [Placed {
         base: 0,
@@ -110,12 +110,20 @@ static TRAMPOLINES: Shared = Shared(UnsafeCell::new(Trampolines {
 }));
 
 /// Whose calls they are.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Whose {
     Libc,
     Other,
     /// Of a program that we host (`host`): nothing is written to its stack.
-    Guest,
+    Guest(&'static GuestCode),
+}
+
+/// How the host has the code of its guest changed.
+pub struct GuestCode {
+    /// Where its calls go.
+    pub enter: unsafe extern "C" fn(),
+    /// Has threads that take turns stop before these instructions.
+    pub stop_before: fn(&Loaded, &[Entry]),
 }
 
 /// Why an object's calls were not replaced.
@@ -165,7 +173,7 @@ impl Loaded {
     }
 
     pub fn headers(&self) -> &[libc::Elf64_Phdr] {
-        // SAFETY: as promised to `new`.
+        // SAFETY: whoever made this promised to `new` that the headers stay where they are as long as it is used.
         unsafe { core::slice::from_raw_parts(self.headers, self.header_count) }
     }
 
@@ -207,13 +215,13 @@ impl Loaded {
     pub unsafe fn replace_calls(&self, entries: &'static [Entry], whose: Whose) -> Result<(), Refusal> {
         let calls = entries.partition_point(|entry| entry.kind == kind::CALL);
         let (entries, locked) = entries.split_at(calls);
-        if whose == Whose::Guest {
-            host::stop_before(self, locked);
+        if let Whose::Guest(code) = whose {
+            (code.stop_before)(self, locked);
         }
         if !entries.iter().all(|entry| self.is_as_expected(entry)) {
             return Err(Refusal::OtherCode);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that nobody runs the object's code, nor loads or replaces another, at this time.
         let trampolines = unsafe { &mut *TRAMPOLINES.0.get() };
         let first = trampolines.place(self.base, entries).ok_or(Refusal::NoRoom)?;
         let near = &raw const __refrain_trampolines as u64;
@@ -237,7 +245,8 @@ impl Loaded {
             for (i, entry) in (first..).zip(entries) {
                 let trampoline = near + (i * TRAMPOLINE_BYTES) as u64;
                 let step = steps.map(|steps| steps + (i * STEP_BYTES) as u64);
-                // SAFETY: the caller's promise; all three are writable now.
+                // SAFETY: the caller promises that nobody runs the object's code, nor loads or replaces another, at
+                // this time; all three are writable now.
                 unsafe { self.replace(entry, trampoline, step, whose) };
             }
         }
@@ -273,14 +282,14 @@ impl Loaded {
         let target = match whose {
             Whose::Libc => entry::enter as *const () as u64,
             Whose::Other => entry::enter_from_elsewhere as *const () as u64,
-            Whose::Guest => host::enter as *const () as u64,
+            Whose::Guest(code) => code.enter as *const () as u64,
         };
         let mut code = Code {
             bytes: [BREAKPOINT; TRAMPOLINE_BYTES],
             length: 0,
         };
         put_part(&mut code, entry, 0..syscall_at, site);
-        if whose == Whose::Guest {
+        if matches!(whose, Whose::Guest(_)) {
             code.put(&GOES_ON_BEHIND_JUMP);
             code.put(&near(JUMP, trampoline + code.length as u64, target));
         } else {
@@ -297,7 +306,8 @@ impl Loaded {
         code.bytes[RETURN_AT..].copy_from_slice(&returns_to.to_le_bytes());
         let mut window = [BREAKPOINT; WINDOW_BYTES_MAX];
         window[..JUMP_BYTES].copy_from_slice(&near(JUMP, site, step.unwrap_or(trampoline)));
-        // SAFETY: the caller's promise; the window was compared with the entry, which has this length.
+        // SAFETY: the caller promises that all three can be written, and nobody runs them; the window was compared with
+        // the entry, which has this length.
         unsafe {
             core::ptr::copy_nonoverlapping(code.bytes.as_ptr(), trampoline as *mut u8, TRAMPOLINE_BYTES);
             if let Some(step) = step {
@@ -432,7 +442,7 @@ pub unsafe fn replace_empty_function(address: u64, target: u64) -> bool {
     if !is_empty || !is_aligned || address.abs_diff(target) > REACH || !pages.protect(WRITABLE) {
         return false;
     }
-    // SAFETY: writable now; the caller's promise.
+    // SAFETY: writable now; the caller promises that nobody runs the function at this time.
     unsafe { debugger::write_code(address, &near(JUMP, address, target)) };
     pages.protect(RUNNABLE)
 }

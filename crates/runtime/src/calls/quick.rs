@@ -7,15 +7,16 @@ use crate::calls::check;
 use crate::calls::descriptors;
 use crate::calls::echoes;
 use crate::calls::entry::Registers;
-use crate::calls::inputs::Range;
 use crate::calls::now;
 use crate::calls::table;
 use crate::calls::table::Size;
 use crate::calls::table::Treatment;
 use crate::calls::table::Written;
+use crate::calls::written::Before;
 use crate::calls::written::Ranges;
 use crate::calls::written::collect;
 use crate::control;
+use crate::inputs::Range;
 use crate::local::Local;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::Release;
@@ -46,6 +47,9 @@ pub const NAMES: u32 = 1 << 8;
 pub const CONDITIONS: u32 = UNLESS_SHOWN | UNLESS_NAMED | UNLESS_OURS | ONLY_FLAGS | ONLY_MEMORY | NAMES;
 /// Its result is a descriptor.
 const OPENS: u32 = 1 << 9;
+
+/// It writes something, but seldom: the table says when.
+const SELDOM_WRITES: u32 = 1 << 10;
 
 /// The range it writes if it succeeds: which argument says where, and how many there are of how many bytes. No bytes: it writes nothing.
 const ARGUMENT_AT: u32 = 12;
@@ -121,7 +125,13 @@ const fn quick(number: c_long) -> u32 {
         [only] => range(only),
         _ => panic!("writes several things"),
     };
-    what | writes
+    let is_by_argument = row.by.is_some() && what & (REAL | ONLY_FLAGS) == 0;
+    let seldom = if is_by_argument || !row.failing.is_empty() {
+        SELDOM_WRITES
+    } else {
+        0
+    };
+    what | writes | seldom
 }
 
 /// What is written, as the table has it.
@@ -155,11 +165,11 @@ fn written(what: u32, arguments: &[usize; 6], result: isize) -> Option<(u64, usi
 
 /// The calling thread, if its calls can be recorded the quick way.
 #[inline]
-pub fn current() -> Option<&'static mut Local> {
+pub fn current() -> Option<&'static Local> {
     if !control::is_quick() {
         return None;
     }
-    Local::current().filter(|local| !(local.calls_pass | local.inside_event | local.ends_unseen))
+    Local::current().filter(|local| !(local.calls_pass.get() | local.inside_event.get() | local.ends_unseen.get()))
 }
 
 /// Called by `entry::enter` when it has made a call that is logged.
@@ -200,14 +210,15 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
     local.note_label(call.number, call.time, registers.stack());
     if what & NAMES != 0 && arguments[2] != 0 && result >= 0 {
         local.record_name(&call, registers);
-    // SAFETY: the kernel has just written the range, or read it.
-    } else if !unsafe { local.inputs.append_short(&call) } {
+    } else if what & SELDOM_WRITES != 0 && local.record_seldom(&call, arguments) {
+        // SAFETY: the kernel has just written the range, or read it.
+    } else if !unsafe { local.inputs.writer.append_short(&call) } {
         local.record_at_length(&call);
     }
     // Release: as in `Local::complete`; nobody waits for events while recording.
     local.slot.count.store(call.event + 1, Release);
-    if local.pending.count != 0 {
-        local.at_safe_point();
+    if local.inputs.pending.count.get() != 0 {
+        local.after_call();
     }
     result
 }
@@ -215,14 +226,14 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
 /// Called by `entry::enter` when it has made a call that is not logged, and a signal is pending.
 pub extern "C-unwind" fn deliver(_: &Registers, result: isize) -> isize {
     if let Some(local) = Local::current() {
-        local.at_safe_point();
+        local.after_call();
     }
     result
 }
 
 impl Local {
     #[cold]
-    fn record_at_length(&mut self, call: &Short) {
+    fn record_at_length(&self, call: &Short) {
         let (address, bytes) = call.range.unwrap_or((0, 0));
         let range = Range {
             address: address as usize,
@@ -239,17 +250,32 @@ impl Local {
 
     /// A call that wrote a name and its length.
     #[inline(never)]
-    fn record_name(&mut self, call: &Short, registers: &Registers) {
+    fn record_name(&self, call: &Short, registers: &Registers) {
         let arguments = &registers.arguments;
         let writes = table::look_up(registers.number, arguments).writes;
-        let mut before = [0; 6];
-        before[2] = registers.room;
+        let mut lengths = [0; 6];
+        lengths[2] = registers.room;
+        let before = Before::with_lengths(lengths);
         let mut ranges = Ranges::new();
         collect(writes, arguments, arguments, call.result as isize, &before, &mut ranges);
         self.record_ranges(call, ranges.all());
     }
 
-    fn record_ranges(&mut self, call: &Short, ranges: &[Range]) {
+    /// A call that seldom writes something. False: this one did not.
+    #[inline(never)]
+    fn record_seldom(&self, call: &Short, arguments: &[usize; 6]) -> bool {
+        let result = call.result as isize;
+        let writes = table::look_up(call.number as c_long, arguments).written(result);
+        if !writes.is_empty() {
+            let mut ranges = Ranges::new();
+            let before = Before::with_lengths([0; 6]);
+            collect(writes, arguments, arguments, result, &before, &mut ranges);
+            self.record_ranges(call, ranges.all());
+        }
+        !writes.is_empty()
+    }
+
+    fn record_ranges(&self, call: &Short, ranges: &[Range]) {
         let mut entry = self.input_entry(call.number as c_long, call.result as isize, call.check);
         entry.time = call.time;
         entry.check = call.check;

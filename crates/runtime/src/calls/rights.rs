@@ -5,37 +5,13 @@
 //! the process becomes another user, that user is given the directory and the thread's files in it. The descriptor is not
 //! the program's: what would close it leaves it alone.
 use crate::calls::table;
-use crate::control;
+use crate::run_directory;
+use crate::run_directory::DIRECTORY;
+use crate::run_directory::OUR_DESCRIPTORS;
 use crate::sys;
 use core::ffi::c_long;
-use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::Relaxed;
-use run_model::ThreadIndex;
-
-/// The run directory, once it is kept open; -1: files in it are found by their paths.
-pub static DIRECTORY: AtomicI32 = AtomicI32::new(-1);
-/// Where descriptors of ours begin: above those that programs usually have, below the usual limit.
-const OUR_DESCRIPTORS: usize = 1000;
-
-/// Opens a file of the run directory; returns the descriptor or the errno.
-pub fn open(name: &[u8], flags: i32) -> Result<i32, i32> {
-    let mut buffer = [0; 4352];
-    match DIRECTORY.load(Relaxed) {
-        -1 => sys::open(control::path_in_run(name, &mut buffer), flags),
-        directory => {
-            buffer[..name.len()].copy_from_slice(name);
-            sys::open_at(directory, &buffer[..=name.len()], flags)
-        }
-    }
-}
-
-/// A forked child has a directory of its own, which it has just created by its path.
-pub fn forget_directory() {
-    let parents = DIRECTORY.swap(-1, Relaxed);
-    if parents != -1 {
-        sys::close(parents);
-    }
-}
+use thread_cells::HandlerWord;
 
 /// Does this call take rights away from the process, or its view of the files?
 pub fn gives_up(number: c_long) -> bool {
@@ -61,7 +37,7 @@ pub fn gives_up(number: c_long) -> bool {
 #[cold]
 pub fn before_giving_up(number: c_long, arguments: &[usize; 6]) {
     if DIRECTORY.load(Relaxed) == -1 {
-        keep_directory();
+        run_directory::keep();
     }
     let user = match number {
         libc::SYS_setuid | libc::SYS_setfsuid => arguments[0],
@@ -69,48 +45,16 @@ pub fn before_giving_up(number: c_long, arguments: &[usize; 6]) {
         _ => return,
     } as u32;
     if user != u32::MAX {
-        give_files_to(user);
+        run_directory::give_to(user);
     }
 }
 
-/// If it cannot be kept, recording stops when a log has to grow, and the run says so.
-fn keep_directory() {
-    let mut buffer = [0; 4352];
-    let path = control::path_in_run(b"", &mut buffer);
-    let Ok(opened) = sys::open(path, libc::O_RDONLY | libc::O_DIRECTORY) else {
-        return;
-    };
-    // Out of the program's way, if there is room.
-    match sys::duplicate(opened, OUR_DESCRIPTORS) {
-        -1 => DIRECTORY.store(opened, Relaxed),
-        moved => {
-            sys::close(opened);
-            DIRECTORY.store(moved, Relaxed);
-        }
-    }
-}
-
-/// Whoever may not do this does not become another user either.
-fn give_files_to(user: u32) {
-    let directory = DIRECTORY.load(Relaxed);
-    sys::give_to(directory, b"\0", user);
-    sys::give_to(directory, b"objects\0", user);
-    for thread in 0..control::header().threads.load(Relaxed) {
-        for extension in ["log", "inputs"] {
-            let mut buffer = [0; 64];
-            let (name, length) = log_format::file_name(ThreadIndex(thread), extension);
-            buffer[..length].copy_from_slice(&name[..length]);
-            sys::give_to(directory, &buffer[..=length], user);
-        }
-    }
-}
-
-/// A system call of the program's that leaves our descriptor alone.
+/// A system call of the program's that leaves our descriptor alone. It is put off while `pending`, if there is one, is not 0.
 ///
 /// # Safety
 /// As the system call demands of its arguments.
 #[inline]
-pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
+pub unsafe fn system_call(number: c_long, arguments: [usize; 6], pending: Option<&HandlerWord>) -> isize {
     let ours = DIRECTORY.load(Relaxed);
     if ours != -1 {
         match number {
@@ -133,11 +77,27 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6]) -> isize {
             _ => {}
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what the system call demands of its arguments.
     unsafe {
-        match table::blocks(number) {
-            true => sys::waiting_syscall(number, arguments),
-            false => sys::syscall(number, arguments),
+        match pending {
+            Some(pending) => sys::waiting_syscall(number, arguments, pending),
+            None if table::blocks(number) => until_made(number, arguments),
+            None => sys::syscall(number, arguments),
+        }
+    }
+}
+
+/// A call that waits where no handler can run: a signal does not put it off, and what ends it is a request for the thread's end.
+///
+/// # Safety
+/// As the system call demands of its arguments.
+unsafe fn until_made(number: c_long, arguments: [usize; 6]) -> isize {
+    let none = HandlerWord::new(0);
+    loop {
+        // SAFETY: the caller promises what the system call demands of its arguments.
+        let result = unsafe { sys::waiting_syscall(number, arguments, &none) };
+        if result != sys::PUT_OFF {
+            return result;
         }
     }
 }

@@ -1,180 +1,68 @@
 //! Signals with handlers: delivered at a defined event while recording, and at the same one in replay.
 //!
-//! The kernel calls `on_signal`, which only notes the signal; the program's handler runs at the thread's next *safe point*:
-//! when a system call returns, before a synchronisation operation, or before an access that takes the slow path (which
+//! The kernel calls `on_signal`, which notes the signal; the program's handler runs at the thread's next *safe point*: before a system call, when one
+//! returns, before a synchronisation operation or while it waits, or before an access that takes the slow path (which
 //! `gate` = 0 makes the next one do). There it is logged as an input, and replay runs it at that event.
 //!
-//! At scope `inputs` only system calls are safe points. There, not every one of them is an event, so the entry also says
-//! how many others the thread had made.
+//! No thread waits inside the kernel while there is something to handle. `on_signal` has calls left that are about to be made, or that the kernel is about to
+//! make again for `SA_RESTART` (`entry::leave_call`): they are *put off*, the handler runs, and they are made then. What the kernel ends with EINTR, the
+//! program sees end so. Thus calls go on or are interrupted as they are without us, and the kernel's rules decide.
+//!
+//! Not every safe point is at an event of its own, so the entry also says whether a call had returned, and how many calls that are not logged the
+//! thread had made: all at scope `inputs`, elsewhere those that change which signals are blocked.
+//!
+//! A handler runs on a stack that is far enough below what we use, and a replay has it run at the same address: buffers in there are filled where they were.
 //!
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
-use crate::calls;
 use crate::calls::cancellation;
-use crate::calls::echoes;
-use crate::calls::inputs::Range;
+use crate::calls::entry;
 use crate::control;
-use crate::control::Mode;
 use crate::ending;
-use crate::host;
-use crate::interpose::object_of_thread;
-use crate::interpose::replay_cancellation;
+use crate::handlers;
+use crate::handlers::ALL;
+use crate::handlers::NEVER_BLOCKED;
+use crate::handlers::WISHES;
+use crate::handlers::mask;
+use crate::hosting;
+use crate::local;
+use crate::local::Came;
 use crate::local::Local;
+use crate::policy;
+use crate::policy::Inputs;
 use crate::sys;
+use crate::sys::Action;
 use crate::turns;
+use core::arch::asm;
+use core::arch::naked_asm;
 use core::ffi::c_int;
+use core::ffi::c_long;
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
-use log_format::inputs::Entry;
-use run_model::Op;
 
-const SIGNALS: usize = 65;
 pub const FIRST: u32 = log_format::inputs::FIRST_SIGNAL;
-const INFO_BYTES: usize = size_of::<libc::siginfo_t>();
-const PENDING_MAX: usize = 16;
-const ALL: u64 = u64::MAX;
 /// A signal of libc's own: by it, all threads change their ids.
 const CHANGE_IDS: usize = 33;
-
-/// The kernel's idea of an action.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct Action {
-    pub handler: usize,
-    pub flags: u64,
-    pub restorer: usize,
-    pub mask: u64,
-}
-
-/// In a host: the signal by which calls are sent to us, which its guest may not block.
-pub const NEVER_BLOCKED: u64 = 1 << (libc::SIGSYS - 1);
-
-/// An action that is remembered.
-pub struct Kept {
-    handler: AtomicUsize,
-    flags: AtomicU64,
-    restorer: AtomicUsize,
-    mask: AtomicU64,
-}
-
-/// What the program has asked for.
-static WISHES: [Kept; SIGNALS] = [const { Kept::new() }; SIGNALS];
-
-impl Kept {
-    pub const fn new() -> Kept {
-        Kept {
-            handler: AtomicUsize::new(libc::SIG_DFL),
-            flags: AtomicU64::new(0),
-            restorer: AtomicUsize::new(0),
-            mask: AtomicU64::new(0),
-        }
-    }
-
-    pub fn get(&self) -> Action {
-        Action {
-            handler: self.handler.load(Relaxed),
-            flags: self.flags.load(Relaxed),
-            restorer: self.restorer.load(Relaxed),
-            mask: self.mask.load(Relaxed),
-        }
-    }
-
-    pub fn set(&self, action: &Action) {
-        self.handler.store(action.handler, Relaxed);
-        self.flags.store(action.flags, Relaxed);
-        self.restorer.store(action.restorer, Relaxed);
-        self.mask.store(action.mask, Relaxed);
-    }
-
-    fn has_handler(&self) -> bool {
-        !matches!(self.handler.load(Relaxed), libc::SIG_DFL | libc::SIG_IGN)
-    }
-}
-
-/// Signals that have come to a thread, and whose handlers have not run yet.
-#[repr(C)]
-pub struct Pending {
-    pub count: usize,
-    signals: [(c_int, libc::siginfo_t); PENDING_MAX],
-}
-
-impl Pending {
-    pub fn new() -> Pending {
-        // SAFETY: a siginfo of zeros is valid.
-        let none: libc::siginfo_t = unsafe { core::mem::zeroed() };
-        Pending {
-            signals: [(0, none); PENDING_MAX],
-            count: 0,
-        }
-    }
-}
-
-/// Do calls go on when the program's handler of this signal has run?
-pub fn restarts(signal: u32) -> bool {
-    let wish = WISHES.get(signal as usize);
-    wish.is_some_and(|wish| wish.flags.load(Relaxed) & libc::SA_RESTART as u64 != 0)
-        && !cancellation::is_signal(signal as usize)
-}
-
-/// The same, in the place of what is returned.
-pub fn replace(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) -> Action {
-    let mut old = Action::default();
-    // SAFETY: the kernel writes an action.
-    unsafe { sys::syscall(libc::SYS_rt_sigaction, [signal, 0, &raw mut old as usize, 8, 0, 0]) };
-    install(signal, handler);
-    old
-}
-
-/// Puts back what `replace` returned.
-pub fn set_real(signal: usize, action: &Action) {
-    // SAFETY: the kernel reads an action that it had before.
-    unsafe {
-        sys::syscall(
-            libc::SYS_rt_sigaction,
-            [signal, action as *const Action as usize, 0, 8, 0, 0],
-        )
-    };
-}
-
-/// A handler of ours, which is not to be interrupted.
-pub fn install(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) {
-    let action = Action {
-        handler: handler as *const () as usize,
-        flags: (libc::SA_SIGINFO | libc::SA_RESTART) as u64 | cancellation::HAS_RESTORER,
-        restorer: cancellation::restorer(),
-        mask: ALL,
-    };
-    let action = host::wrap(signal, &action);
-    // SAFETY: the kernel reads an action; the handler lives as long as the process.
-    unsafe { sys::syscall(libc::SYS_rt_sigaction, [signal, &raw const action as usize, 0, 8, 0, 0]) };
-}
-
-/// Does the program handle this signal itself?
-pub fn is_handled(signal: usize) -> bool {
-    WISHES.get(signal).is_some_and(Kept::has_handler)
-}
 
 /// The program's rt_sigaction.
 ///
 /// # Safety
 /// As for the system call.
 pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what rt_sigaction demands of its arguments.
     let real = |arguments| unsafe { sys::syscall(libc::SYS_rt_sigaction, arguments) };
     let [signal, new, old, ..] = arguments;
     let Some(wish) = WISHES.get(signal) else {
         return real(arguments);
     };
     let before = wish.get();
-    if new != 0 && (turns::is_timer_signal(signal) || host::is_on() && signal == libc::SIGSYS as usize) {
+    if new != 0 && (turns::is_timer_signal(signal) || hosting::is_on() && signal == libc::SIGSYS as usize) {
         return 0;
     }
     if new != 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what rt_sigaction demands: `new`, if it is not null, is an action.
         let asked = unsafe { *(new as *const Action) };
         let mut given = asked;
-        if signal == CHANGE_IDS && !host::is_on() {
+        if signal == CHANGE_IDS && !hosting::is_on() {
             given.handler = on_change_of_ids as *const () as usize;
         } else if !matches!(asked.handler, libc::SIG_DFL | libc::SIG_IGN) {
             given.handler = on_signal as *const () as usize;
@@ -182,14 +70,14 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
             // The program's handler runs later; ours is not to be interrupted.
             given.mask = ALL;
             given.flags &= !(libc::SA_RESETHAND as u64 | libc::SA_NODEFER as u64);
-            if cancellation::is_signal(signal) {
+            if handlers::is_cancellation(signal) {
                 given.flags &= !(libc::SA_RESTART as u64);
             }
         } else if asked.handler == libc::SIG_DFL && ending::is_fatal(signal as c_int) {
             given.handler = ending::on_fatal as *const () as usize;
             given.flags |= (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as u64;
         }
-        let given = host::wrap(signal, &given);
+        let given = hosting::wrap(signal, &given);
         let mut changed = arguments;
         changed[1] = &raw const given as usize;
         changed[2] = 0;
@@ -200,7 +88,7 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
         wish.set(&asked);
     }
     if old != 0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what rt_sigaction demands: `old`, if it is not null, has room for an action.
         unsafe { *(old as *mut Action) = before };
     }
     0
@@ -210,51 +98,31 @@ pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
 const STACK_BYTES: u64 = 1 << 18;
 const GUARD_BYTES: u64 = 4096;
 
-/// The stack that the program wants its handlers to run on, and the larger one that they run on instead.
-pub struct SignalStack {
-    asked: libc::stack_t,
-    /// The lowest address of ours; 0 if there is none yet.
-    ours: u64,
-}
-
-impl SignalStack {
-    pub const fn new() -> SignalStack {
-        SignalStack {
-            asked: libc::stack_t {
-                ss_sp: core::ptr::null_mut(),
-                ss_flags: libc::SS_DISABLE,
-                ss_size: 0,
-            },
-            ours: 0,
-        }
-    }
-}
-
 /// The program's sigaltstack.
 ///
 /// # Safety
 /// As for the system call.
-pub unsafe fn set_stack(local: &mut Local, arguments: [usize; 6]) -> isize {
+pub unsafe fn set_stack(local: &Local, arguments: [usize; 6]) -> isize {
     let [new, old, ..] = arguments;
-    let before = local.signal_stack.asked;
-    // SAFETY: the caller's promise.
+    let before = local.inputs.signal_stack.asked.get();
+    // SAFETY: the caller promises what sigaltstack demands: `new`, if it is not null, is a stack_t.
     let asked = (new != 0).then(|| unsafe { *(new as *const libc::stack_t) });
     let mut given = asked;
     if let Some(stack) = given.as_mut().filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0)
         && !control::inputs_only()
         && (libc::MINSIGSTKSZ..STACK_BYTES as usize).contains(&stack.ss_size)
     {
-        if local.signal_stack.ours == 0 {
+        if local.inputs.signal_stack.ours.get() == 0 {
             // In the arena, where everything has a shadow, and at an address that comes back.
             let block = local.allocate(STACK_BYTES + 2 * GUARD_BYTES);
             if block != 0 {
                 let start = block.next_multiple_of(GUARD_BYTES);
                 sys::forbid(start, GUARD_BYTES as usize);
-                local.signal_stack.ours = start + GUARD_BYTES;
+                local.inputs.signal_stack.ours.set(start + GUARD_BYTES);
             }
         }
-        if local.signal_stack.ours != 0 {
-            stack.ss_sp = local.signal_stack.ours as *mut c_void;
+        if local.inputs.signal_stack.ours.get() != 0 {
+            stack.ss_sp = local.inputs.signal_stack.ours.get() as *mut c_void;
             stack.ss_size = STACK_BYTES as usize;
         }
     }
@@ -271,7 +139,7 @@ pub unsafe fn set_stack(local: &mut Local, arguments: [usize; 6]) -> isize {
         return result;
     }
     if let Some(asked) = asked {
-        local.signal_stack.asked = asked;
+        local.inputs.signal_stack.asked.set(asked);
     }
     if old != 0 {
         let answer = libc::stack_t {
@@ -279,7 +147,7 @@ pub unsafe fn set_stack(local: &mut Local, arguments: [usize; 6]) -> isize {
             ss_flags: before.ss_flags & libc::SS_DISABLE | now.ss_flags & libc::SS_ONSTACK,
             ..before
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what sigaltstack demands: `old`, if it is not null, has room for a stack_t.
         unsafe { *(old as *mut libc::stack_t) = answer };
     }
     0
@@ -287,7 +155,7 @@ pub unsafe fn set_stack(local: &mut Local, arguments: [usize; 6]) -> isize {
 
 /// libc makes a thread do something that is not the program's doing: at once, since somebody waits for it.
 extern "C" fn on_change_of_ids(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    calls::unrecorded(|| call(WISHES[signal as usize].get(), signal, info, context));
+    local::unrecorded(|| call(WISHES[signal as usize].get(), signal, info, context));
 }
 
 /// A signal the program has a handler for.
@@ -296,31 +164,39 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     let cause = unsafe { *info };
     // A positive code: the kernel sent it because of what the thread did. Timers are outside (SI_TIMER is negative).
     let is_fault = ending::is_fatal(signal) && cause.si_code > 0;
-    match (control::mode(), Local::current()) {
-        (Mode::Record, Some(local)) if !is_fault && !local.ends_unseen => {
-            let is_request = cancellation::is_signal(signal as usize);
+    match (policy::inputs(), Local::current()) {
+        // SAFETY: the kernel's context of this thread.
+        (_, Some(local)) if local::is_tick(&cause) => local.on_tick(unsafe { &mut *context.cast() }),
+        (Inputs::Live | Inputs::Recorded, Some(local)) if !is_fault && !local.ends_unseen.get() => {
+            let is_request = handlers::is_cancellation(signal as usize);
             if is_request {
-                cancellation::come_again(&mut local.request_timer);
+                cancellation::come_again(&local.inputs.request_timer);
             }
-            let pending = &mut local.pending;
             let is_known = is_request && cause.si_code == libc::SI_TIMER;
-            if pending.count < PENDING_MAX && !is_known {
-                pending.signals[pending.count] = (signal, cause);
-                pending.count += 1;
+            // SAFETY: the kernel's context of this thread.
+            let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+            if !is_known {
+                local.inputs.pending.add(Came {
+                    signal,
+                    info: cause,
+                    registers: context.uc_mcontext.gregs,
+                });
             }
             // The next access of compiled code takes the slow path.
             local.slot.gate.store(0, Relaxed);
+            local.watch_if_spinning(signal, context);
+            entry::leave_call(context);
         }
         // It comes from the log.
-        (Mode::Replay, Some(_)) if !is_fault => {}
+        (Inputs::Answered, Some(_)) if !is_fault => {}
         (_, local) => {
             if let Some(local) = local {
                 local.give_up_elements();
             }
             let action = WISHES[signal as usize].get();
-            match host::is_on() {
+            match hosting::is_on() {
                 // SAFETY: the kernel's siginfo and context.
-                true => unsafe { host::deliver(&action, signal, info, context.cast()) },
+                true => unsafe { hosting::deliver(&action, signal, info, context.cast()) },
                 false => call(action, signal, info, context),
             }
         }
@@ -328,8 +204,8 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
 }
 
 fn call(action: Action, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    if host::is_on() {
-        return host::call_handler(&action, signal, info, context.cast());
+    if hosting::is_on() {
+        return hosting::call_handler(&action, signal, info, context.cast());
     }
     // SAFETY: the address of the program's handler, which it has declared to be of this kind.
     unsafe {
@@ -344,148 +220,199 @@ fn call(action: Action, signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-/// Blocks all signals; returns what was blocked before. A thread that begins is not to be interrupted before it is known.
-pub fn block_all() -> u64 {
-    mask(libc::SIG_SETMASK, ALL)
+/// Calls a handler on another stack.
+///
+/// # Safety
+/// The handler is the program's, and `stack` is one with room for it, at a multiple of 16.
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn call_on(
+    stack: usize,
+    handler: usize,
+    signal: c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::ucontext_t,
+) {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_adjust_cfa_offset 8",
+        ".cfi_rel_offset rbp, 0",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "mov rsp, rdi",
+        "mov rax, rsi",
+        "mov edi, edx",
+        "mov rsi, rcx",
+        "mov rdx, r8",
+        "call rax",
+        "mov rsp, rbp",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    )
 }
 
-pub fn restore(blocked: u64) {
-    mask(libc::SIG_SETMASK, blocked);
+/// What the kernel puts on the stack for a handler, as far as programs look at it.
+#[repr(C, align(64))]
+struct Given {
+    context: libc::ucontext_t,
+    info: libc::siginfo_t,
 }
 
-/// Blocks signals as told, and returns what was blocked before.
-fn mask(how: c_int, set: u64) -> u64 {
-    let mut old = 0u64;
-    // SAFETY: the kernel reads and writes one word each.
-    unsafe {
-        sys::syscall(
-            libc::SYS_rt_sigprocmask,
-            [how as usize, &raw const set as usize, &raw mut old as usize, 8, 0, 0],
-        )
+/// From where a handler is called to where its stack begins: ours in between is less, recorded or replayed.
+const OURS_BYTES: usize = 4096;
+/// How far away that can be, at most.
+const REACH: usize = 1 << 16;
+/// A stack for handlers that is smaller has no room for what we do below them.
+const OWN_STACK_MIN: usize = 1 << 16;
+
+/// Which signals a call blocks while it waits, if it says so.
+fn mask_during(number: c_long, arguments: &[usize; 6]) -> Option<u64> {
+    let set = match number {
+        libc::SYS_rt_sigsuspend => arguments[0],
+        libc::SYS_ppoll => arguments[3],
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => arguments[4],
+        // SAFETY: the program gives the kernel a pointer to the set and its size, or none.
+        libc::SYS_pselect6 => unsafe { (arguments[5] as *const usize).as_ref() }.map_or(0, |set| *set),
+        _ => 0,
     };
-    old
+    // SAFETY: the kernel has read the set, or there is none.
+    unsafe { (set as *const u64).as_ref() }.copied()
 }
 
 impl Local {
-    /// A safe point: runs the handlers of signals that have come (recording), or that came here (replay).
-    #[inline]
-    pub fn at_safe_point(&mut self) {
-        let due = match control::mode() {
-            Mode::Record => self.pending.count != 0 || self.is_to_be_cancelled(),
-            _ => self.is_signal_due() || self.was_cancelled_here(),
+    /// A call has returned: if a signal interrupted it, that one's handler has blocked what the call had.
+    pub fn note_mask(&self, number: c_long, arguments: &[usize; 6], result: isize) {
+        if result == -libc::EINTR as isize {
+            self.inputs.call_mask.set(mask_during(number, arguments));
+        }
+    }
+
+    /// The top of the stack that the program has for handlers of this signal, if that is another one than it is on now.
+    fn own_stack(&self, signal: c_int, here: usize) -> Option<usize> {
+        let asked = self.inputs.signal_stack.asked.get();
+        let is_wanted = WISHES.get(signal as usize)?.get().flags & libc::SA_ONSTACK as u64 != 0;
+        let ours = self.inputs.signal_stack.ours.get() as usize;
+        let (start, bytes) = match ours != 0 && asked.ss_size < STACK_BYTES as usize {
+            true => (ours, STACK_BYTES as usize),
+            false => (asked.ss_sp as usize, asked.ss_size),
         };
-        if due && !self.inside_event && !self.calls_pass {
-            self.deliver();
-        }
+        let is_there = is_wanted && asked.ss_flags & libc::SS_DISABLE == 0 && bytes >= OWN_STACK_MIN;
+        (is_there && !(start..start + bytes).contains(&here)).then_some(start + bytes)
     }
 
-    /// Replay: did a signal come here?
-    ///
-    /// At scope `inputs` there may be many calls between two events that are not logged, and as many safe points.
-    #[inline]
-    fn is_signal_due(&self) -> bool {
-        let Some((event, calls)) = self.recorded_inputs.next_signal() else {
-            return false;
-        };
-        if self.recorded_inputs.has_place() && turns::is_on() {
-            return event == self.event() && turns::is_next(self.index) && self.real_calls as u32 >= calls;
-        }
-        event == self.event() && (!control::inputs_only() || calls == self.real_calls as u32)
+    /// Where the stack of a handler begins that is called here.
+    #[inline(never)]
+    pub fn handler_stack(&self, signal: c_int) -> usize {
+        let here = stack_pointer();
+        let below = here - OURS_BYTES;
+        self.own_stack(signal, here).unwrap_or(below) & !(align_of::<Given>() - 1)
     }
 
-    #[cold]
-    fn deliver(&mut self) {
-        if control::mode() == Mode::Replay {
-            while self.is_signal_due() {
-                self.deliver_next();
-            }
-            if self.was_cancelled_here() {
-                replay_cancellation(self, object_of_thread(self.index), || ());
-            }
-            self.arm_gate();
-            return;
-        }
-        loop {
-            let before = mask(libc::SIG_SETMASK, ALL);
-            let first = (self.pending.count > 0).then(|| self.pending.signals[0]);
-            if first.is_some() {
-                self.pending.signals.copy_within(1.., 0);
-                self.pending.count -= 1;
-            }
-            mask(libc::SIG_SETMASK, before);
-            let Some((signal, info)) = first else { break };
-            let range = Range {
-                address: 0,
-                from: &raw const info as usize,
-                bytes: INFO_BYTES,
-            };
-            self.log_signal(signal, range);
-            if cancellation::is_signal(signal as usize) {
-                cancellation::stop_coming(&mut self.request_timer);
-            }
-            self.run_handler(signal, info);
-        }
-        self.cancel_here();
-        self.next_change_point();
+    /// Replay: is there room for a handler where it ran when it was recorded? Where threads take turns, their stacks may be elsewhere.
+    pub fn can_be_stack(&self, signal: c_int, at: usize) -> bool {
+        let here = stack_pointer();
+        let is_below = at + OURS_BYTES / 2 < here && here - at < REACH;
+        let is_own = || self.own_stack(signal, here) == Some(at);
+        !turns::is_on() && at != 0 && (is_below || is_own())
     }
 
-    /// Replay: the signal that comes next, if one does and its turn has come, is delivered here.
-    pub fn deliver_next(&mut self) {
-        let is_due = !turns::is_on() || !self.recorded_inputs.has_place() || turns::is_next(self.index);
-        if !is_due || self.recorded_inputs.next_signal_number(self.event()).is_none() {
-            return;
-        }
-        let Some(entry) = self.take_input() else {
-            return;
-        };
-        // SAFETY: a siginfo of zeros is valid.
-        let mut info: libc::siginfo_t = unsafe { core::mem::zeroed() };
-        if let Some((_, bytes)) = entry.ranges().next() {
-            let bytes = &bytes[..bytes.len().min(INFO_BYTES)];
-            crate::calls::inputs::copy(bytes.as_ptr(), (&raw mut info).cast(), bytes.len());
-        }
-        if turns::is_on() {
-            echoes::replace_in_info(&raw mut info as usize);
-        }
-        self.run_handler((entry.entry.number - FIRST) as c_int, info);
-    }
-
-    /// Replay: was this thread cancelled at the coming event, by a request of somebody else?
-    fn was_cancelled_here(&self) -> bool {
-        let gate = self.cursor.peek(self.event());
-        gate.is_some_and(|gate| gate.op == Op::Cancelled as u8 && gate.object == object_of_thread(self.index))
-    }
-
-    fn log_signal(&mut self, signal: c_int, info: Range) {
-        let entry = Entry {
-            event: self.event(),
-            number: FIRST + signal as u32,
-            check: self.real_calls as u32,
-            time: calls::now(),
-            ..Entry::default()
-        };
-        // SAFETY: a siginfo of ours.
-        unsafe { self.inputs.append(entry, &[info]) };
-    }
-
-    fn run_handler(&mut self, signal: c_int, mut info: libc::siginfo_t) {
+    /// Runs the program's handler, which sees signals blocked as it asked for, on the stack that begins at `at`.
+    /// `interrupted`: the thread, if it is in a handler of ours; else it is in a call.
+    pub fn run_handler(&self, came: &Came, at: usize, interrupted: Option<&mut libc::ucontext_t>) {
+        let signal = came.signal;
         let Some(wish) = WISHES.get(signal as usize).filter(|wish| wish.has_handler()) else {
             return;
         };
         let action = wish.get();
         if action.flags & libc::SA_RESETHAND as u64 != 0 {
-            wish.handler.store(libc::SIG_DFL, Relaxed);
+            let default = Action {
+                handler: libc::SIG_DFL,
+                ..action
+            };
+            // SAFETY: an action of ours.
+            unsafe { set_action([signal as usize, &raw const default as usize, 0, 8, 0, 0]) };
         }
         let own = if action.flags & libc::SA_NODEFER as u64 != 0 {
             0
         } else {
             1 << (signal - 1)
         };
-        // SAFETY: a context of zeros is valid; the thread stands in a call, so there is little to tell.
-        let mut context: libc::ucontext_t = unsafe { core::mem::zeroed() };
-        let never = if host::is_on() { NEVER_BLOCKED } else { 0 };
-        let before = mask(libc::SIG_BLOCK, (action.mask | own) & !never);
-        call(action, signal, &mut info, (&raw mut context).cast());
-        mask(libc::SIG_SETMASK, before);
+        let never = if hosting::is_on() { NEVER_BLOCKED } else { 0 };
+        let during_call = self.inputs.call_mask.take();
+        let until_now = interrupted.as_deref().map(blocked_in);
+        let before = match during_call.or(until_now) {
+            Some(blocked) => mask(libc::SIG_SETMASK, (blocked | action.mask | own) & !never),
+            None => mask(libc::SIG_BLOCK, (action.mask | own) & !never),
+        };
+        let told = until_now.unwrap_or(before);
+        let left = match hosting::is_on() {
+            true => self.call_in_host(&action, came, told),
+            // SAFETY: `handler_stack` or `can_be_stack` found room there.
+            false => unsafe { self.call_at(at, &action, came, told) },
+        };
+        // The handler may have changed what is blocked when it is over.
+        match interrupted {
+            Some(context) => {
+                *set_in(context) = left & !never;
+                mask(libc::SIG_SETMASK, ALL);
+            }
+            None => _ = mask(libc::SIG_SETMASK, left & !never),
+        }
+        self.inputs.call_mask.set(during_call);
     }
+
+    /// Calls a handler on the stack that begins at `at`. Returns what it leaves blocked.
+    ///
+    /// # Safety
+    /// There is room.
+    unsafe fn call_at(&self, at: usize, action: &Action, came: &Came, blocked: u64) -> u64 {
+        let place = (at - size_of::<Given>()) as *mut Given;
+        // SAFETY: the caller promises that there is room; zeros are valid. The program has declared its handler to be one.
+        unsafe {
+            place.write_bytes(0, 1);
+            self.tell(&mut *place, came, blocked);
+            let (info, context) = (&raw mut (*place).info, &raw mut (*place).context);
+            call_on(place as usize, action.handler, came.signal, info, context);
+            blocked_in(&*context)
+        }
+    }
+
+    /// The same on the guest's own stack. Not part of its caller, whose frame is to be small.
+    #[inline(never)]
+    fn call_in_host(&self, action: &Action, came: &Came, blocked: u64) -> u64 {
+        // SAFETY: zeros are valid.
+        let mut given: Given = unsafe { core::mem::zeroed() };
+        self.tell(&mut given, came, blocked);
+        hosting::call_handler(action, came.signal, &mut given.info, &mut given.context);
+        blocked_in(&given.context)
+    }
+
+    fn tell(&self, given: &mut Given, came: &Came, blocked: u64) {
+        given.info = came.info;
+        given.context.uc_mcontext.gregs = came.registers;
+        given.context.uc_stack = self.inputs.signal_stack.asked.get();
+        *set_in(&mut given.context) = blocked;
+    }
+}
+
+fn set_in(context: &mut libc::ucontext_t) -> &mut u64 {
+    // SAFETY: the kernel's set is the beginning of libc's.
+    unsafe { &mut *(&raw mut context.uc_sigmask).cast::<u64>() }
+}
+
+/// What is blocked where the thread was interrupted.
+pub fn blocked_in(context: &libc::ucontext_t) -> u64 {
+    // SAFETY: the kernel's set is the beginning of libc's.
+    unsafe { *(&raw const context.uc_sigmask).cast::<u64>() }
+}
+
+/// An address at the end of the stack that is in use.
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let here: usize;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rsp", out(reg) here, options(nomem, nostack, preserves_flags)) };
+    here
 }

@@ -1,5 +1,5 @@
 //! What each system call does to the program: nothing here acts.
-use crate::processes;
+use crate::calls::rows;
 use core::ffi::c_long;
 
 /// How a call is treated.
@@ -39,8 +39,12 @@ pub struct Written {
 pub enum Size {
     /// So many bytes.
     Fixed(u32),
+    /// So many bytes, from an offset on.
+    Part(u16, u16),
     /// As many elements of this size as the result says; another argument says for how many there is room.
     Result(u32, u8),
+    /// As many bytes as the result says, behind so many that are always there.
+    Headed(u32),
     /// As many elements of this size as another argument says.
     Argument(u8, u32),
     /// As another argument's pointee said before the call, and says after it; the smaller one.
@@ -51,16 +55,29 @@ pub enum Size {
     Buffers(u8),
     /// As many bytes as the result says, into the buffers of a msghdr; and its name and control data.
     Message,
+    /// As many messages as the result says.
+    Messages,
+    /// Of as many messages as the result says, how much of them was sent.
+    Sent,
+    /// As many bytes as the command of an ioctl says, which is its second argument.
+    Command,
+    /// So many bytes, and behind them as many elements of a size as the number at an offset says.
+    Tail(u8, u8, u8),
+    /// Not there, but behind the pointer at an offset: as many elements of a size as the number at another offset says.
+    Behind(u8, u8, u8),
+    /// The same, as many bytes as the result says, and not more than the number at another offset.
+    ResultBehind(u8, u8),
+    /// Nobody knows: what has changed, not far from there.
+    Changed,
+    /// The same behind the pointer at an offset.
+    ChangedBehind(u8),
+    /// A file's handle, which says itself how long it is.
+    Handle,
+    /// As many of the kernel's events as the result says, and what was read asynchronously.
+    Completed,
+    /// The values of all semaphores of a set, which is the first argument.
+    Semaphores,
 }
-
-const fn at(argument: u8, size: Size) -> Written {
-    Written { argument, size }
-}
-
-const STAT: Size = Size::Fixed(144);
-const TIME: Size = Size::Fixed(16);
-const NUMBER: Size = Size::Fixed(4);
-const NOTHING: &[Written] = &[];
 
 /// What is known about a call.
 #[derive(Clone, Copy)]
@@ -68,308 +85,68 @@ pub struct Row {
     pub treatment: Treatment,
     /// What it writes if it succeeds.
     pub writes: &'static [Written],
+    /// What it writes if it fails with one of these errors.
+    pub failing: &'static [(i32, &'static [Written])],
+    /// Says it instead, if other arguments matter.
+    pub by: Option<fn(&[usize; 6]) -> Row>,
 }
 
-/// Of the calls whose arguments do not matter, by number: one look instead of several long comparisons.
-static ROWS: [Row; 512] = {
-    let mut rows = [row(0, &[0; 6]); 512];
+impl Row {
+    pub const fn of(treatment: Treatment) -> Row {
+        Row {
+            treatment,
+            writes: &[],
+            failing: &[],
+            by: None,
+        }
+    }
+
+    /// What a call with this result has written.
+    #[inline]
+    pub fn written(&self, result: isize) -> &'static [Written] {
+        if result >= 0 {
+            return self.writes;
+        }
+        let failed = self.failing.iter().find(|(error, _)| result == -*error as isize);
+        failed.map_or(&[], |(_, writes)| writes)
+    }
+}
+
+/// By number: one look instead of several long comparisons.
+static ROWS: [Row; rows::COUNT] = {
+    let mut rows = [Row::of(Treatment::Logged); rows::COUNT];
     let mut number = 0;
     while number < rows.len() {
-        rows[number] = row(number as c_long, &[0; 6]);
+        rows[number] = look_up_const(number as c_long);
         number += 1;
     }
     rows
 };
 
-const fn row(number: c_long, arguments: &[usize; 6]) -> Row {
-    Row {
-        treatment: treatment(number, arguments),
-        writes: match written(number, arguments) {
-            Some(writes) => writes,
-            None => &[],
-        },
-    }
-}
-
-/// Of a call whose arguments do not matter.
+/// Of a call whose arguments do not matter. A number that is no call is answered by the kernel, and writes nothing.
 pub const fn look_up_const(number: c_long) -> Row {
-    row(number, &[0; 6])
+    match rows::listed(number as usize) {
+        Some(row) => row,
+        None => Row::of(Treatment::Logged),
+    }
 }
 
 #[inline]
 pub fn look_up(number: c_long, arguments: &[usize; 6]) -> Row {
-    match (number, ROWS.get(number as usize)) {
-        (libc::SYS_mmap | libc::SYS_ioctl | libc::SYS_fcntl | libc::SYS_clone, _) | (_, None) => row(number, arguments),
-        (_, Some(row)) => *row,
+    let row = ROWS.get(number as usize).copied();
+    let row = row.unwrap_or(Row::of(Treatment::Logged));
+    match row.by {
+        None => row,
+        Some(by) => by(arguments),
     }
 }
 
-/// What a call that succeeds writes. `None`: we do not know the call.
-const fn written(number: c_long, arguments: &[usize; 6]) -> Option<&'static [Written]> {
-    Some(match number {
-        libc::SYS_read | libc::SYS_pread64 => const { &[at(1, Size::Result(1, 2))] },
-        libc::SYS_readv | libc::SYS_preadv | libc::SYS_preadv2 => const { &[at(1, Size::Buffers(2))] },
-        libc::SYS_stat | libc::SYS_fstat | libc::SYS_lstat => const { &[at(1, STAT)] },
-        libc::SYS_newfstatat => const { &[at(2, STAT)] },
-        libc::SYS_statx => const { &[at(4, Size::Fixed(256))] },
-        libc::SYS_statfs | libc::SYS_fstatfs => const { &[at(1, Size::Fixed(120))] },
-        libc::SYS_readlink => const { &[at(1, Size::Result(1, 2))] },
-        libc::SYS_readlinkat => const { &[at(2, Size::Result(1, 3))] },
-        libc::SYS_getcwd => const { &[at(0, Size::Result(1, 1))] },
-        libc::SYS_getdents | libc::SYS_getdents64 => const { &[at(1, Size::Result(1, 2))] },
-        libc::SYS_getrandom => const { &[at(0, Size::Result(1, 1))] },
-        libc::SYS_getxattr | libc::SYS_lgetxattr | libc::SYS_fgetxattr => const { &[at(2, Size::Result(1, 3))] },
-        libc::SYS_listxattr | libc::SYS_llistxattr | libc::SYS_flistxattr => const { &[at(1, Size::Result(1, 2))] },
-
-        libc::SYS_poll => const { &[at(0, Size::Argument(1, 8))] },
-        libc::SYS_ppoll => const { &[at(0, Size::Argument(1, 8)), at(2, TIME)] },
-        libc::SYS_select | libc::SYS_pselect6 => {
-            const {
-                &[
-                    at(1, Size::Bits(0)),
-                    at(2, Size::Bits(0)),
-                    at(3, Size::Bits(0)),
-                    at(4, TIME),
-                ]
-            }
-        }
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => {
-            const { &[at(1, Size::Result(12, 2))] }
-        }
-
-        libc::SYS_pipe | libc::SYS_pipe2 => const { &[at(0, Size::Fixed(8))] },
-        libc::SYS_socketpair => const { &[at(3, Size::Fixed(8))] },
-        libc::SYS_accept | libc::SYS_accept4 | libc::SYS_getsockname | libc::SYS_getpeername => {
-            const { &[at(1, Size::LengthAt(2)), at(2, NUMBER)] }
-        }
-        libc::SYS_getsockopt => const { &[at(3, Size::LengthAt(4)), at(4, NUMBER)] },
-        libc::SYS_recvfrom => const { &[at(1, Size::Result(1, 2)), at(4, Size::LengthAt(5)), at(5, NUMBER)] },
-        libc::SYS_recvmsg => const { &[at(1, Size::Message)] },
-
-        libc::SYS_clock_gettime | libc::SYS_clock_getres => const { &[at(1, TIME)] },
-        libc::SYS_gettimeofday => const { &[at(0, TIME), at(1, Size::Fixed(8))] },
-        libc::SYS_time => const { &[at(0, Size::Fixed(8))] },
-        libc::SYS_times => const { &[at(0, Size::Fixed(32))] },
-        libc::SYS_getrusage => const { &[at(1, STAT)] },
-        libc::SYS_getcpu => const { &[at(0, NUMBER), at(1, NUMBER)] },
-        libc::SYS_timerfd_settime => const { &[at(3, Size::Fixed(32))] },
-        libc::SYS_timer_create => const { &[at(2, NUMBER)] },
-        libc::SYS_timer_settime => const { &[at(3, Size::Fixed(32))] },
-        libc::SYS_timer_gettime | libc::SYS_timerfd_gettime | libc::SYS_getitimer => {
-            const { &[at(1, Size::Fixed(32))] }
-        }
-        libc::SYS_setitimer => const { &[at(2, Size::Fixed(32))] },
-
-        libc::SYS_uname => const { &[at(0, Size::Fixed(390))] },
-        libc::SYS_sysinfo => const { &[at(0, Size::Fixed(112))] },
-        libc::SYS_getrlimit => const { &[at(1, TIME)] },
-        libc::SYS_prlimit64 => const { &[at(3, TIME)] },
-        libc::SYS_sched_getaffinity => const { &[at(2, Size::Result(1, 1))] },
-        libc::SYS_sched_getparam => const { &[at(1, NUMBER)] },
-        libc::SYS_getgroups => const { &[at(1, Size::Result(4, 0))] },
-        libc::SYS_getresuid | libc::SYS_getresgid => const { &[at(0, NUMBER), at(1, NUMBER), at(2, NUMBER)] },
-        libc::SYS_wait4 => const { &[at(1, NUMBER), at(3, STAT)] },
-        libc::SYS_waitid => const { &[at(2, Size::Fixed(128)), at(4, STAT)] },
-        libc::SYS_rt_sigtimedwait => const { &[at(1, Size::Fixed(128))] },
-        libc::SYS_sendfile => const { &[at(2, Size::Fixed(8))] },
-        libc::SYS_copy_file_range | libc::SYS_splice => const { &[at(1, Size::Fixed(8)), at(3, Size::Fixed(8))] },
-
-        libc::SYS_ioctl => match arguments[1] as u64 {
-            libc::TCGETS => const { &[at(2, Size::Fixed(36))] },
-            libc::TIOCGWINSZ => const { &[at(2, Size::Fixed(8))] },
-            libc::FIONREAD | libc::TIOCGPGRP | libc::TIOCOUTQ => const { &[at(2, NUMBER)] },
-            libc::TCSETS
-            | libc::TCSETSW
-            | libc::TCSETSF
-            | libc::FIONBIO
-            | libc::FIOCLEX
-            | libc::FIONCLEX
-            | libc::TIOCSWINSZ
-            | libc::TCFLSH
-            | libc::TCSBRK
-            | libc::TIOCSPGRP
-            | libc::TIOCSCTTY
-            | libc::TIOCNOTTY => NOTHING,
-            _ => return None,
-        },
-        libc::SYS_fcntl => match arguments[1] as i32 {
-            libc::F_GETLK | libc::F_OFD_GETLK => const { &[at(2, Size::Fixed(32))] },
-            _ => NOTHING,
-        },
-
-        libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_pwrite64
-        | libc::SYS_pwritev
-        | libc::SYS_pwritev2
-        | libc::SYS_open
-        | libc::SYS_openat
-        | libc::SYS_openat2
-        | libc::SYS_creat
-        | libc::SYS_close
-        | libc::SYS_close_range
-        | libc::SYS_lseek
-        | libc::SYS_dup
-        | libc::SYS_dup2
-        | libc::SYS_dup3
-        | libc::SYS_access
-        | libc::SYS_faccessat
-        | libc::SYS_faccessat2
-        | libc::SYS_fsync
-        | libc::SYS_fdatasync
-        | libc::SYS_sync
-        | libc::SYS_syncfs
-        | libc::SYS_sync_file_range
-        | libc::SYS_truncate
-        | libc::SYS_ftruncate
-        | libc::SYS_fallocate
-        | libc::SYS_fadvise64
-        | libc::SYS_readahead
-        | libc::SYS_flock
-        | libc::SYS_mkdir
-        | libc::SYS_mkdirat
-        | libc::SYS_rmdir
-        | libc::SYS_rename
-        | libc::SYS_renameat
-        | libc::SYS_renameat2
-        | libc::SYS_link
-        | libc::SYS_linkat
-        | libc::SYS_symlink
-        | libc::SYS_symlinkat
-        | libc::SYS_unlink
-        | libc::SYS_unlinkat
-        | libc::SYS_chmod
-        | libc::SYS_fchmod
-        | libc::SYS_fchmodat
-        | libc::SYS_chown
-        | libc::SYS_fchown
-        | libc::SYS_lchown
-        | libc::SYS_fchownat
-        | libc::SYS_utime
-        | libc::SYS_utimes
-        | libc::SYS_utimensat
-        | libc::SYS_futimesat
-        | libc::SYS_mknod
-        | libc::SYS_mknodat
-        | libc::SYS_chdir
-        | libc::SYS_fchdir
-        | libc::SYS_chroot
-        | libc::SYS_umask
-        | libc::SYS_setxattr
-        | libc::SYS_lsetxattr
-        | libc::SYS_fsetxattr
-        | libc::SYS_removexattr
-        | libc::SYS_memfd_create
-        | libc::SYS_socket
-        | libc::SYS_connect
-        | libc::SYS_bind
-        | libc::SYS_listen
-        | libc::SYS_shutdown
-        | libc::SYS_setsockopt
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | libc::SYS_epoll_create
-        | libc::SYS_epoll_create1
-        | libc::SYS_epoll_ctl
-        | libc::SYS_eventfd
-        | libc::SYS_eventfd2
-        | libc::SYS_timerfd_create
-        | libc::SYS_inotify_init
-        | libc::SYS_inotify_init1
-        | libc::SYS_inotify_add_watch
-        | libc::SYS_inotify_rm_watch
-        | libc::SYS_pidfd_open
-        | libc::SYS_getpid
-        | libc::SYS_getppid
-        | libc::SYS_gettid
-        | libc::SYS_getuid
-        | libc::SYS_geteuid
-        | libc::SYS_getgid
-        | libc::SYS_getegid
-        | libc::SYS_getpgid
-        | libc::SYS_getpgrp
-        | libc::SYS_getsid
-        | libc::SYS_setsid
-        | libc::SYS_setpgid
-        | libc::SYS_setuid
-        | libc::SYS_setgid
-        | libc::SYS_setreuid
-        | libc::SYS_setregid
-        | libc::SYS_setresuid
-        | libc::SYS_setresgid
-        | libc::SYS_setgroups
-        | libc::SYS_setrlimit
-        | libc::SYS_getpriority
-        | libc::SYS_setpriority
-        | libc::SYS_sched_setaffinity
-        | libc::SYS_sched_setscheduler
-        | libc::SYS_sched_getscheduler
-        | libc::SYS_sched_setparam
-        | libc::SYS_sched_get_priority_max
-        | libc::SYS_sched_get_priority_min
-        | libc::SYS_ioprio_get
-        | libc::SYS_ioprio_set
-        | libc::SYS_nanosleep
-        | libc::SYS_clock_nanosleep
-        | libc::SYS_alarm
-        | libc::SYS_pause
-        | libc::SYS_rt_sigsuspend
-        | libc::SYS_signalfd
-        | libc::SYS_signalfd4
-        | libc::SYS_timer_delete
-        | libc::SYS_timer_getoverrun
-        | libc::SYS_kill
-        | libc::SYS_tkill
-        | libc::SYS_tgkill
-        | libc::SYS_rt_sigqueueinfo
-        | libc::SYS_rt_tgsigqueueinfo
-        | libc::SYS_clock_settime
-        | libc::SYS_settimeofday => NOTHING,
-        _ => return None,
-    })
-}
-
-const fn treatment(number: c_long, arguments: &[usize; 6]) -> Treatment {
-    match number {
-        _ if processes::is_fork(number, arguments) => Treatment::Fork,
-        libc::SYS_execve | libc::SYS_execveat => Treatment::Exec,
-        libc::SYS_futex
-        | libc::SYS_munmap
-        | libc::SYS_mprotect
-        | libc::SYS_mremap
-        | libc::SYS_madvise
-        | libc::SYS_mincore
-        | libc::SYS_mlock
-        | libc::SYS_munlock
-        | libc::SYS_mlockall
-        | libc::SYS_munlockall
-        | libc::SYS_msync
-        | libc::SYS_brk
-        | libc::SYS_rt_sigprocmask
-        | libc::SYS_rt_sigpending
-        | libc::SYS_rt_sigreturn
-        | libc::SYS_arch_prctl
-        | libc::SYS_prctl
-        | libc::SYS_set_tid_address
-        | libc::SYS_set_robust_list
-        | libc::SYS_get_robust_list
-        | libc::SYS_rseq
-        | libc::SYS_membarrier
-        | libc::SYS_restart_syscall
-        | libc::SYS_clone
-        | libc::SYS_clone3
-        | libc::SYS_vfork
-        | libc::SYS_exit => Treatment::Real,
-        libc::SYS_sched_yield => Treatment::Yield,
-        libc::SYS_exit_group => Treatment::End,
-        libc::SYS_rt_sigaction => Treatment::SignalAction,
-        libc::SYS_sigaltstack => Treatment::SignalStack,
-        // Anonymous memory; a mapped file is an input.
-        libc::SYS_mmap if arguments[3] as i32 & libc::MAP_ANONYMOUS != 0 => Treatment::Real,
-        libc::SYS_mmap => Treatment::Logged,
-        libc::SYS_io_uring_setup | libc::SYS_io_uring_enter | libc::SYS_io_uring_register => Treatment::Refused,
-        _ if written(number, arguments).is_some() => Treatment::Logged,
-        _ => Treatment::Unknown,
+/// The number by which a call is logged: numbers that are no calls have one in common, as logs have other uses for most of them.
+#[inline]
+pub fn logged_as(number: c_long) -> c_long {
+    match (number as usize) < rows::COUNT {
+        true => number,
+        false => log_format::inputs::NO_CALL as c_long,
     }
 }
 
@@ -403,9 +180,30 @@ pub fn blocks(number: c_long) -> bool {
             | libc::SYS_pause
             | libc::SYS_rt_sigsuspend
             | libc::SYS_rt_sigtimedwait
+            | libc::SYS_preadv
+            | libc::SYS_preadv2
+            | libc::SYS_recvmmsg
+            | libc::SYS_sendmmsg
+            | libc::SYS_splice
+            | libc::SYS_msgrcv
+            | libc::SYS_msgsnd
+            | libc::SYS_semop
+            | libc::SYS_semtimedop
+            | libc::SYS_mq_timedreceive
+            | libc::SYS_mq_timedsend
+            | libc::SYS_io_getevents
+            | libc::SYS_futex_waitv
             | libc::SYS_flock
             | libc::SYS_fsync
             | libc::SYS_fdatasync
+    )
+}
+
+/// Is it logged?
+pub fn is_logged(number: c_long, arguments: &[usize; 6]) -> bool {
+    matches!(
+        look_up(number, arguments).treatment,
+        Treatment::Logged | Treatment::Unknown
     )
 }
 
@@ -456,5 +254,47 @@ pub fn outgoing(number: c_long) -> Option<(usize, usize)> {
     match number {
         libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_sendto => Some((1, 2)),
         _ => None,
+    }
+}
+
+/// Is this call a fork: a new process with memory of its own?
+pub const fn is_fork(number: c_long, arguments: &[usize; 6]) -> bool {
+    number == libc::SYS_fork || number == libc::SYS_clone && arguments[0] as i32 & libc::CLONE_VM == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows;
+
+    #[test]
+    fn every_number_of_the_kernels_list_has_a_row() {
+        for (at, (number, name)) in rows::NAMES.iter().enumerate() {
+            // The numbers in between are not used on x86-64.
+            let expected = if at <= 336 { at } else { at - 337 + 424 };
+            assert_eq!(*number, expected, "the row of {name}");
+        }
+        assert_eq!(rows::NAMES.last().map(|(number, _)| number + 1), Some(rows::COUNT));
+    }
+
+    #[test]
+    fn rows_have_the_names_and_numbers_of_the_kernels_headers() {
+        let header = std::fs::read_to_string("/usr/include/x86_64-linux-gnu/asm/unistd_64.h");
+        let Ok(header) = header.or_else(|_| std::fs::read_to_string("/usr/include/asm/unistd_64.h")) else {
+            eprintln!("skipped: there are no headers of the kernel");
+            return;
+        };
+        let mut compared = 0;
+        for line in header.lines() {
+            let Some((name, number)) = line.strip_prefix("#define __NR_").and_then(|line| line.split_once(' ')) else {
+                continue;
+            };
+            let number: usize = number.trim().parse().unwrap();
+            // A newer kernel may have more; what it writes is not known, and the number is in the log as it is.
+            if number < rows::COUNT {
+                assert!(rows::NAMES.contains(&(number, name)), "{number} is {name}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 300, "{compared} calls in the header");
     }
 }

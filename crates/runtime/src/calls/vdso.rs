@@ -11,8 +11,9 @@ use core::sync::atomic::Ordering::Relaxed;
 const LOOKED_AT: usize = 1024;
 const PAGE: usize = 4096;
 
-/// The kernel's functions.
+/// The kernel's functions, written by `install`, before there is a second thread.
 static CLOCK_GETTIME: AtomicUsize = AtomicUsize::new(0);
+/// The other one, as well.
 static CLOCK_GETRES: AtomicUsize = AtomicUsize::new(0);
 
 type Clock = unsafe extern "C" fn(c_int, *mut libc::timespec) -> c_int;

@@ -1,8 +1,9 @@
 //! What a call that has been made wrote into the program's memory.
 use crate::calls::buffers;
-use crate::calls::inputs::Range;
+use crate::calls::table::Row;
 use crate::calls::table::Size;
 use crate::calls::table::Written;
+use crate::inputs::Range;
 use crate::sys;
 use core::mem::MaybeUninit;
 
@@ -15,6 +16,8 @@ pub struct Ranges {
     count: usize,
     /// There were more.
     pub is_short: bool,
+    /// Words of ours, which a range may be.
+    words: [u64; 4],
 }
 
 impl Ranges {
@@ -24,6 +27,7 @@ impl Ranges {
             ranges: [const { MaybeUninit::uninit() }; RANGES_MAX],
             count: 0,
             is_short: false,
+            words: [0; 4],
         }
     }
 
@@ -39,6 +43,12 @@ impl Ranges {
         }
     }
 
+    /// A range that holds these words. The ranges must stay where they are from now on.
+    pub fn add_words(&mut self, address: usize, words: [u64; 4]) {
+        self.words = words;
+        self.add(address, self.words.as_ptr() as usize, size_of_val(&words));
+    }
+
     #[inline]
     pub fn all(&self) -> &[Range] {
         // SAFETY: the first `count` were written.
@@ -46,38 +56,131 @@ impl Ranges {
     }
 }
 
-/// What pointers to lengths said before the call: the room there was.
-#[inline]
-pub fn lengths_before(writes: &[Written], arguments: &[usize; 6]) -> [u32; 6] {
-    let mut lengths = [0; 6];
-    for written in writes {
-        if let Size::LengthAt(at) = written.size
-            && arguments[at as usize] != 0
-        {
-            // SAFETY: the program gave it to the kernel as a pointer to a length.
-            lengths[at as usize] = unsafe { (arguments[at as usize] as *const u32).read_unaligned() };
-        }
-    }
-    lengths
+/// Memory is kept, and compared afterwards, up to so far behind where a call may write.
+const WINDOW_BYTES: usize = 512;
+const WINDOWS_MAX: usize = 4;
+/// How much memory that takes, at the end of what is there for the kernel to write into.
+pub const KEPT_BYTES: usize = WINDOW_BYTES * WINDOWS_MAX;
+
+/// What is to be known from before a call, to say what it wrote.
+pub struct Before {
+    /// What pointers to lengths said: the room there was.
+    pub lengths: [u32; 6],
+    windows: [Window; WINDOWS_MAX],
 }
 
-/// The memory a successful call has written: the program's, or ours in its place.
+/// Memory as it was: where it is, where it is kept, and how much. By the place among what the call writes.
+#[derive(Clone, Copy, Default)]
+struct Window {
+    address: usize,
+    kept: usize,
+    bytes: usize,
+}
+
+impl Before {
+    /// Of a call that needs no look.
+    pub fn with_lengths(lengths: [u32; 6]) -> Before {
+        Before {
+            lengths,
+            windows: [Window::default(); WINDOWS_MAX],
+        }
+    }
+
+    #[inline]
+    pub fn look(row: &Row, arguments: &[usize; 6], memory: impl FnOnce() -> Option<[usize; 2]>) -> Before {
+        let mut before = Before::with_lengths([0; 6]);
+        let mut is_compared = false;
+        for written in row.writes {
+            match written.size {
+                Size::LengthAt(at) if arguments[at as usize] != 0 => {
+                    // SAFETY: the program gave it to the kernel as a pointer to a length.
+                    before.lengths[at as usize] = unsafe { (arguments[at as usize] as *const u32).read_unaligned() };
+                }
+                Size::Changed | Size::ChangedBehind(_) => is_compared = true,
+                _ => {}
+            }
+        }
+        if is_compared && let Some([_, end]) = memory() {
+            before.keep(row.writes, arguments, end - KEPT_BYTES);
+        }
+        before
+    }
+
+    #[cold]
+    fn keep(&mut self, writes: &[Written], arguments: &[usize; 6], memory: usize) {
+        for (at, (written, window)) in writes.iter().zip(&mut self.windows).enumerate() {
+            let Some(address) = compared(written, arguments) else {
+                continue;
+            };
+            let kept = memory + at * WINDOW_BYTES;
+            *window = Window {
+                address,
+                kept,
+                bytes: sys::copy_own(address, kept, WINDOW_BYTES),
+            };
+        }
+    }
+}
+
+/// Where memory is that has to be compared.
+fn compared(written: &Written, arguments: &[usize; 6]) -> Option<usize> {
+    let address = arguments[written.argument as usize];
+    let address = match written.size {
+        Size::Changed => address,
+        Size::ChangedBehind(at) => word_at(address, at)?,
+        _ => return None,
+    };
+    (address != 0).then_some(address)
+}
+
+/// A word of the program's, if there is one.
+pub fn word_at(address: usize, offset: u8) -> Option<usize> {
+    let mut word = 0usize;
+    let is_there = address != 0
+        && sys::copy_own(address + offset as usize, &raw mut word as usize, size_of::<usize>()) == size_of::<usize>();
+    is_there.then_some(word)
+}
+
+fn number_at(address: usize, offset: u8) -> usize {
+    // SAFETY: the program gave the kernel a structure there, which has this number in it.
+    unsafe { ((address + offset as usize) as *const u32).read_unaligned() as usize }
+}
+
+/// So much more is logged: bytes that the call wrote may have been there by chance, and not be there in replay.
+const BEHIND_BYTES: usize = 64;
+
+/// Of memory that was kept: up to where it has changed.
+fn changed(window: &Window) -> usize {
+    let differs = |at: &usize| {
+        // SAFETY: as many bytes as were copied a moment ago; and the copy.
+        unsafe { *((window.address + at) as *const u8) != *((window.kept + at) as *const u8) }
+    };
+    let last = (0..window.bytes).rev().find(differs);
+    last.map_or(0, |last| (last + BEHIND_BYTES).min(window.bytes))
+}
+
+/// The memory a call has written: the program's, or ours in its place.
 pub fn collect(
     writes: &[Written],
     arguments: &[usize; 6],
     own: &[usize; 6],
     result: isize,
-    before: &[u32; 6],
+    before: &Before,
     ranges: &mut Ranges,
 ) {
-    for written in writes {
+    let count = result.max(0) as usize;
+    for (index, written) in writes.iter().enumerate() {
         let (address, from) = (arguments[written.argument as usize], own[written.argument as usize]);
         if address == 0 {
             continue;
         }
         match written.size {
             Size::Fixed(bytes) => ranges.add(address, from, bytes as usize),
-            Size::Result(each, _) => ranges.add(address, from, result as usize * each as usize),
+            Size::Part(at, bytes) => ranges.add(address + at as usize, from + at as usize, bytes as usize),
+            Size::Result(each, room) => {
+                ranges.add(address, from, count.min(arguments[room as usize]) * each as usize);
+            }
+            Size::Headed(head) => ranges.add(address, from, count + head as usize),
             Size::Argument(count, each) => ranges.add(address, from, arguments[count as usize] * each as usize),
             Size::Bits(count) => ranges.add(address, from, arguments[count as usize].div_ceil(64) * 8),
             Size::LengthAt(at) => {
@@ -85,11 +188,90 @@ pub fn collect(
                 if !place.is_null() {
                     // SAFETY: the kernel has just written it.
                     let after = unsafe { place.read_unaligned() };
-                    ranges.add(address, from, after.min(before[at as usize]) as usize);
+                    ranges.add(address, from, after.min(before.lengths[at as usize]) as usize);
                 }
             }
-            Size::Buffers(count) => add_buffers(address, arguments[count as usize], result as usize, ranges),
-            Size::Message => add_message(address, result as usize, ranges),
+            Size::Buffers(buffers) => add_buffers(address, arguments[buffers as usize], count, ranges),
+            Size::Message => add_message(address, count, ranges),
+            Size::Messages => (0..count).for_each(|at| add_counted_message(address + at * MESSAGE_BYTES, ranges)),
+            Size::Sent => (0..count).for_each(|at| add_length(address + at * MESSAGE_BYTES, ranges)),
+            Size::Command => ranges.add(address, from, command_bytes(arguments)),
+            Size::Tail(head, count_at, each) => {
+                ranges.add(address, from, head as usize + number_at(from, count_at) * each as usize);
+            }
+            Size::Behind(pointer_at, count_at, each) => {
+                let bytes = number_at(address, count_at) * each as usize;
+                add_in_place(word_at(address, pointer_at).unwrap_or(0), bytes, ranges);
+            }
+            Size::ResultBehind(pointer_at, room_at) => {
+                let bytes = count.min(number_at(address, room_at));
+                add_in_place(word_at(address, pointer_at).unwrap_or(0), bytes, ranges);
+            }
+            Size::Changed | Size::ChangedBehind(_) => {
+                let window = before.windows.get(index).copied().unwrap_or_default();
+                add_in_place(window.address, changed(&window), ranges);
+            }
+            Size::Handle => ranges.add(address, from, HANDLE_HEAD_BYTES + number_at(from, 0)),
+            Size::Completed => add_completed(address, count, ranges),
+            Size::Semaphores => ranges.add(address, from, 2 * semaphores(arguments[0])),
+        }
+    }
+}
+
+/// A `mmsghdr`: a message, and how long it is.
+pub const MESSAGE_BYTES: usize = 64;
+/// In front of a file's handle: its length and kind.
+const HANDLE_HEAD_BYTES: usize = 8;
+
+/// As many bytes as the number of an ioctl says.
+fn command_bytes(arguments: &[usize; 6]) -> usize {
+    arguments[1] >> 16 & 0x3fff
+}
+
+/// Where it says how long it is: behind the message.
+const LENGTH_AT: u8 = size_of::<libc::msghdr>() as u8;
+
+fn add_length(message: usize, ranges: &mut Ranges) {
+    add_in_place(message + LENGTH_AT as usize, size_of::<u32>(), ranges);
+}
+
+fn add_counted_message(message: usize, ranges: &mut Ranges) {
+    add_length(message, ranges);
+    add_message(message, number_at(message, LENGTH_AT), ranges);
+}
+
+/// How many semaphores are in a set.
+fn semaphores(set: usize) -> usize {
+    const COUNT_AT: usize = 80;
+    let mut state = [0u8; 104];
+    let arguments = [set, 0, libc::IPC_STAT as usize, state.as_mut_ptr() as usize, 0, 0];
+    // SAFETY: the kernel writes as much as this.
+    match unsafe { sys::syscall(libc::SYS_semctl, arguments) } {
+        0 => number_at(state.as_ptr() as usize + COUNT_AT, 0),
+        _ => 0,
+    }
+}
+
+/// What the kernel has done in the meantime: its events, and what was read where each control block says.
+fn add_completed(events: usize, count: usize, ranges: &mut Ranges) {
+    const EVENT_BYTES: usize = 32;
+    const PREAD: u16 = 0;
+    const PREADV: u16 = 7;
+    add_in_place(events, count * EVENT_BYTES, ranges);
+    for event in (0..count).map(|at| events + at * EVENT_BYTES) {
+        // SAFETY: the kernel has just written the event.
+        let [_, block, read, _] = unsafe { (event as *const [usize; 4]).read_unaligned() };
+        let (Some(kind), Some(buffer), Some(bytes)) = (word_at(block, 16), word_at(block, 24), word_at(block, 32))
+        else {
+            continue;
+        };
+        if (read as isize) <= 0 {
+            continue;
+        }
+        match kind as u16 {
+            PREAD => add_in_place(buffer, read, ranges),
+            PREADV => add_buffers(buffer, bytes, read, ranges),
+            _ => {}
         }
     }
 }
@@ -114,13 +296,4 @@ fn add_message(message: usize, bytes: usize, ranges: &mut Ranges) {
     add_in_place(parts.msg_name as usize, parts.msg_namelen as usize, ranges);
     add_in_place(parts.msg_control as usize, parts.msg_controllen, ranges);
     add_buffers(parts.msg_iov as usize, parts.msg_iovlen, bytes, ranges);
-}
-
-/// A mapped file: as much of it as there is.
-pub fn collect_mapping(arguments: &[usize; 6], result: isize, ranges: &mut Ranges) {
-    let readable = arguments[2] as i32 & libc::PROT_READ != 0;
-    let file_bytes = sys::file_bytes(arguments[4] as i32).saturating_sub(arguments[5] as u64);
-    if readable {
-        add_in_place(result as usize, arguments[1].min(file_bytes as usize), ranges);
-    }
 }

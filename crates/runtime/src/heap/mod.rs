@@ -7,11 +7,8 @@
 //!
 //! Each block has a 16-byte header with its size class. Nothing here is fast beyond reason: the recorder's own costs
 //! are elsewhere, and without a recording the program uses libc's allocator.
-mod class;
-mod entry;
 mod zone;
 
-pub use entry::malloc;
-pub use zone::ThreadHeap;
 pub use zone::new_stack;
+pub use zone::place_mapping;
 pub use zone::reserve;

@@ -7,12 +7,11 @@ use core::sync::atomic::Ordering::AcqRel;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
-use runtime_abi::RUNTIME_REGION;
 use runtime_abi::THREADS_MAX;
+use runtime_abi::memory_map::HOSTED_THREADS;
 
-/// Where the memory of threads is: a page that is a guard, our stack, another guard, the stack of our signal handlers, the block.
-const AREAS: u64 = RUNTIME_REGION + 0x0030_0000_0000;
-const AREA_BYTES: u64 = 1 << 19;
+/// The memory of a thread: a page that is a guard, our stack, another guard, the stack of our signal handlers, the block.
+const AREA_BYTES: u64 = HOSTED_THREADS.stride;
 const GUARD_BYTES: u64 = 4096;
 const STACK: u64 = GUARD_BYTES;
 const STACK_BYTES: u64 = 0x4_0000;
@@ -90,7 +89,7 @@ impl Block {
     /// With memory of its own.
     pub fn create() -> Option<&'static mut Block> {
         let area = (0..THREADS_MAX).find(|area| take(&OWNERS[*area]))?;
-        let start = AREAS + area as u64 * AREA_BYTES;
+        let start = HOSTED_THREADS.part(area as u64);
         // What a thread before had there is gone.
         sys::map_at(start, AREA_BYTES as usize, -1, 0, true).ok()?;
         for guard in [0, STACK + STACK_BYTES] {
@@ -105,7 +104,7 @@ impl Block {
     }
 
     fn start(&self) -> u64 {
-        AREAS + u64::from(self.area) * AREA_BYTES
+        HOSTED_THREADS.part(u64::from(self.area))
     }
 
     pub fn stack(&self) -> Stack {

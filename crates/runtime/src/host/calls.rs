@@ -1,10 +1,8 @@
 //! System calls of a guest's: those that are about what the host needs for itself are done in its name, all others are as
 //! everybody's.
 use crate::calls;
-use crate::calls::NEVER_BLOCKED;
 use crate::calls::signals::set_action;
-use crate::control;
-use crate::control::Mode;
+use crate::handlers::NEVER_BLOCKED;
 use crate::host::block::Block;
 use crate::host::block::Stack;
 use crate::host::entry::Frame;
@@ -13,6 +11,7 @@ use crate::host::processors;
 use crate::host::signals;
 use crate::host::signals::RED_ZONE;
 use crate::host::threads;
+use crate::policy;
 use core::ffi::CStr;
 use core::ffi::c_long;
 use core::ffi::c_void;
@@ -40,7 +39,7 @@ fn forget_abandoned_handlers(block: &mut Block, frame: &Frame) {
     const NEAR: u64 = 1 << 30;
     // SAFETY: upcalls are on our stack as long as the block knows them.
     while let Some(upcall) = unsafe { block.upcall.as_ref() } {
-        // SAFETY: as above.
+        // SAFETY: an upcall is on our stack as long as the block knows it, and so is the frame that it names.
         let interrupted = unsafe { (*upcall.frame).rsp };
         let is_left = match upcall.own_stack {
             Some(Stack { start, bytes }) => !(start..start + bytes).contains(&frame.rsp),
@@ -84,7 +83,7 @@ fn call(frame: &mut Frame, number: c_long, mut arguments: [usize; 6]) -> isize {
         libc::SYS_sigaltstack => set_signal_stack(&arguments),
         // Our handler is needed even in a process that is not recorded any more.
         // SAFETY: the guest's own call.
-        libc::SYS_rt_sigaction if control::mode() == Mode::Off => unsafe { set_action(arguments) },
+        libc::SYS_rt_sigaction if policy::is_free() => unsafe { set_action(arguments) },
         libc::SYS_rt_sigreturn => signals::return_from_handler(frame),
         libc::SYS_prctl if arguments[0] == PR_SET_SYSCALL_USER_DISPATCH => refuse(libc::EINVAL),
         libc::SYS_rt_sigprocmask if arguments[1] != 0 => {

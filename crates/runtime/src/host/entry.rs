@@ -1,5 +1,5 @@
 //! From the guest's code to ours, and back.
-use crate::ending;
+use crate::failure;
 use crate::host::block::Block;
 use crate::host::calls;
 use crate::sys;
@@ -295,7 +295,7 @@ pub fn restorer() -> usize {
 /// # Safety
 /// There is such a frame.
 pub unsafe fn return_from_handler(frame: &Frame) -> ! {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the frame of a handler is where the guest's stack pointer is.
     unsafe { __refrain_host_return(frame) }
 }
 
@@ -316,7 +316,7 @@ pub fn divert_calls(block: &Block) {
     // SAFETY: the kernel reads one byte of a block, which stays as long as the thread.
     let result = unsafe { sys::syscall(libc::SYS_prctl, arguments) };
     if result != 0 {
-        ending::die(
+        failure::die(
             b"this kernel has no Syscall User Dispatch (Linux 5.11), which static programs and those of musl need",
             -result as i32,
         );
@@ -331,5 +331,5 @@ pub fn begin(block: &mut Block, entry: u64, stack: u64) -> ! {
     let own = block.stack();
     // SAFETY: the guest's beginning, on a stack that is as a program expects it. What this one has below is not needed any more.
     unsafe { start(&frame, own.start + own.bytes) };
-    ending::die(b"the first thread of a guest came back", 0)
+    failure::die(b"the first thread of a guest came back", 0)
 }

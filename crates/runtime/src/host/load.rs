@@ -1,7 +1,11 @@
 //! Loads a guest as the kernel does: its parts at their addresses, musl's loader if it has one, and what it finds on its stack.
 use crate::calls;
-use crate::ending;
-use crate::sites::Line;
+use crate::calls::patch::GuestCode;
+use crate::executable::Opened;
+use crate::failure;
+use crate::host::entry;
+use crate::host::locked;
+use crate::line::Line;
 use crate::sys;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -10,26 +14,35 @@ use core::ffi::c_int;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use program_image::EXECUTABLE;
-use program_image::HEAD_BYTES;
 use program_image::HEADERS_MAX;
 use program_image::INTERPRETER_BYTES_MAX;
 use program_image::Image;
-use program_image::Loader;
 use program_image::READABLE;
 use program_image::Segment;
 use program_image::WRITABLE;
+use runtime_abi::memory_map::HOSTED_LOADER;
+use runtime_abi::memory_map::HOSTED_PROGRAM;
 
 const PAGE: u64 = 4096;
-/// Where programs that can be anywhere are, and musl's loader (`runtime_abi`, NOTE [Address space]).
-const PROGRAM_BASE: u64 = 0x5600_0000_0000;
-const LOADER_BASE: u64 = 0x5680_0000_0000;
 const PATH_BYTES_MAX: usize = 4096;
-/// Set-user-id and set-group-id.
-const GIVES_RIGHTS: u32 = 0o6000;
+
+/// How its code is changed.
+static CODE: GuestCode = GuestCode {
+    enter: entry::enter,
+    stop_before: locked::stop_before,
+};
 
 /// The guest's break: what `brk` says, from where on.
-static BREAK_START: AtomicU64 = AtomicU64::new(0);
-static BREAK: AtomicU64 = AtomicU64::new(0);
+struct Break {
+    start: AtomicU64,
+    now: AtomicU64,
+}
+
+/// Written before the guest runs, and then by its `brk`, which its libc calls under a lock of its own.
+static BREAK: Break = Break {
+    start: AtomicU64::new(0),
+    now: AtomicU64::new(0),
+};
 
 /// What is kept of the guest.
 struct Kept {
@@ -45,6 +58,7 @@ struct Shared(UnsafeCell<Kept>);
 // SAFETY: written when there is one thread, before the guest runs.
 unsafe impl Sync for Shared {}
 
+/// Written when there is one thread, before the guest runs; read after that.
 static KEPT: Shared = Shared(UnsafeCell::new(Kept {
     path: [0; PATH_BYTES_MAX],
     path_bytes: 0,
@@ -73,93 +87,21 @@ pub struct Guest {
     path: &'static CStr,
 }
 
-/// An open program, with what its file begins with.
-struct Opened {
-    file: i32,
-    head: [u8; HEAD_BYTES],
-    bytes: usize,
-}
-
-impl Opened {
-    fn open(path: &CStr) -> Result<Opened, i32> {
-        let file = sys::open(path.to_bytes_with_nul(), libc::O_RDONLY)?;
-        let mut opened = Opened {
-            file,
-            head: [0; HEAD_BYTES],
-            bytes: 0,
-        };
-        opened.bytes = read_at(file, &mut opened.head, 0);
-        Ok(opened)
-    }
-
-    fn head(&self) -> &[u8] {
-        &self.head[..self.bytes]
-    }
-
-    /// The name of its loader, with the terminating zero.
-    fn interpreter<'a>(&self, image: &Image, name: &'a mut [u8; INTERPRETER_BYTES_MAX + 1]) -> Option<&'a CStr> {
-        let (offset, bytes) = image.interpreter?;
-        let got = read_at(self.file, &mut name[..bytes.min(INTERPRETER_BYTES_MAX)], offset);
-        name[got] = 0;
-        CStr::from_bytes_until_nul(name).ok()
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        sys::close(self.file);
-    }
-}
-
-fn read_at(file: i32, buffer: &mut [u8], offset: u64) -> usize {
-    let arguments = [
-        file as usize,
-        buffer.as_mut_ptr() as usize,
-        buffer.len(),
-        offset as usize,
-        0,
-        0,
-    ];
-    // SAFETY: the kernel writes at most as many bytes as the buffer has.
-    let got = unsafe { sys::syscall(libc::SYS_pread64, arguments) };
-    got.max(0) as usize
-}
-
-/// Is this a program that has to have a host? One that gets rights by being executed goes without us.
-pub fn needs_host(path: &CStr) -> bool {
-    let Ok(opened) = Opened::open(path) else { return false };
-    let Ok(image) = Image::read(opened.head()) else {
-        return false;
-    };
-    let mut name = [0; INTERPRETER_BYTES_MAX + 1];
-    let interpreter = opened.interpreter(&image, &mut name);
-    Loader::of(interpreter.map(CStr::to_bytes)) != Loader::Other && mode_of(opened.file) & GIVES_RIGHTS == 0
-}
-
-fn mode_of(file: i32) -> u32 {
-    // SAFETY: a stat of zeros is valid, and the kernel fills it.
-    unsafe {
-        let mut stat: libc::stat = core::mem::zeroed();
-        sys::syscall(libc::SYS_fstat, [file as usize, &raw mut stat as usize, 0, 0, 0, 0]);
-        stat.st_mode
-    }
-}
-
 /// Once, before the guest runs.
 pub fn load(path: &'static CStr) -> Guest {
     let opened = match Opened::open(path) {
         Ok(opened) => opened,
-        Err(errno) => ending::die(b"cannot open the program", errno),
+        Err(errno) => failure::die(b"cannot open the program", errno),
     };
     let image = match Image::read(opened.head()) {
         Ok(image) => image,
-        Err(refusal) => ending::die(refusal.words().as_bytes(), 0),
+        Err(refusal) => failure::die(refusal.words().as_bytes(), 0),
     };
     remember_path(opened.file);
-    let base = place(&opened, &image, PROGRAM_BASE);
+    let base = place(&opened, &image, HOSTED_PROGRAM.start);
     let end = base + image.extent().1;
-    BREAK_START.store(end, Relaxed);
-    BREAK.store(end, Relaxed);
+    BREAK.start.store(end, Relaxed);
+    BREAK.now.store(end, Relaxed);
     let own_entry = base + image.entry;
     let mut guest = Guest {
         entry: own_entry,
@@ -174,13 +116,13 @@ pub fn load(path: &'static CStr) -> Guest {
     if let Some(interpreter) = opened.interpreter(&image, &mut name) {
         let opened = match Opened::open(interpreter) {
             Ok(opened) => opened,
-            Err(errno) => ending::die(b"cannot open the program's loader", errno),
+            Err(errno) => failure::die(b"cannot open the program's loader", errno),
         };
         let image = match Image::read(opened.head()) {
             Ok(image) => image,
-            Err(refusal) => ending::die(refusal.words().as_bytes(), 0),
+            Err(refusal) => failure::die(refusal.words().as_bytes(), 0),
         };
-        let base = place(&opened, &image, LOADER_BASE);
+        let base = place(&opened, &image, HOSTED_LOADER.start);
         guest.loader = base;
         guest.entry = base + image.entry;
         let mut path = [0; PATH_BYTES_MAX];
@@ -203,11 +145,11 @@ fn place(opened: &Opened, image: &Image, base: u64) -> u64 {
         0,
     );
     if let Err(errno) = result {
-        ending::die(b"the addresses that the program is linked for are not free", errno);
+        failure::die(b"the addresses that the program is linked for are not free", errno);
     }
     for segment in image.segments() {
         if let Err(errno) = place_segment(opened.file, segment, base) {
-            ending::die(b"cannot map a part of the program", errno);
+            failure::die(b"cannot map a part of the program", errno);
         }
     }
     base
@@ -281,7 +223,7 @@ fn replace_calls(opened: &Opened, image: &Image, base: u64, number: usize, path:
     };
     // SAFETY: headers are numbers, and there are as many bytes.
     unsafe { core::ptr::copy_nonoverlapping(source.as_ptr(), headers.as_mut_ptr().cast::<u8>(), bytes) };
-    calls::consider_guest(base, headers, path.to_bytes());
+    calls::consider_guest(base, headers, path.to_bytes(), &CODE);
 }
 
 fn remember_path(file: i32) {
@@ -348,7 +290,7 @@ pub unsafe fn describe(guest: &Guest, count: c_int, arguments: *mut *mut c_char)
 
 /// The guest's `brk`. Its heap is behind it, where the kernel would have put it; ours is elsewhere.
 pub fn set_break(wanted: u64) -> u64 {
-    let (start, now) = (BREAK_START.load(Relaxed), BREAK.load(Relaxed));
+    let (start, now) = (BREAK.start.load(Relaxed), BREAK.now.load(Relaxed));
     let (top, wanted_top) = (now.next_multiple_of(PAGE), wanted.wrapping_add(PAGE - 1) / PAGE * PAGE);
     if wanted < start || wanted >= 1 << 47 {
         return now;
@@ -362,6 +304,6 @@ pub fn set_break(wanted: u64) -> u64 {
         // SAFETY: memory of the guest's that it gives back.
         unsafe { sys::unmap(wanted_top, (top - wanted_top) as usize) };
     }
-    BREAK.store(wanted, Relaxed);
+    BREAK.now.store(wanted, Relaxed);
     wanted
 }

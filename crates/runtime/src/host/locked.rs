@@ -98,7 +98,8 @@ unsafe fn replace(object: &Loaded, entry: &Entry, trampoline: u64) {
     code[TARGET_AT..].copy_from_slice(&(enter as *const () as u64).to_le_bytes());
     let mut window = [0xcc; WINDOW_BYTES_MAX];
     window[..JUMP_BYTES].copy_from_slice(&patch::near(patch::JUMP, site, trampoline));
-    // SAFETY: the caller's promise; the window was compared with the entry, which has this length.
+    // SAFETY: the caller promises that the window and the trampoline can be written, and nobody runs them; the window
+    // was compared with the entry, which has this length.
     unsafe {
         core::ptr::copy_nonoverlapping(code.as_ptr(), trampoline as *mut u8, TRAMPOLINE_BYTES);
         debugger::write_code(site, &window[..length]);

@@ -24,38 +24,28 @@ mod processors;
 mod signals;
 mod threads;
 
-pub use entry::enter;
-pub use load::needs_host;
-pub use locked::stop_before;
-pub use signals::call as call_handler;
-pub use signals::deliver;
-pub use signals::wrap;
-pub use threads::arrive;
-pub use threads::creates_in_any_order;
-pub use threads::over;
-pub use threads::tid_of;
-
 use crate::control;
-use crate::control::Mode;
-use crate::ending;
-use crate::processes;
+use crate::failure;
+use crate::hosting;
+use crate::hosting::Hooks;
+use crate::policy;
+use crate::run_directory;
 use crate::startup;
 use crate::sys;
 use core::arch::global_asm;
 use core::ffi::CStr;
 use core::ffi::c_char;
 use core::ffi::c_int;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::Relaxed;
 
-static IS_ON: AtomicBool = AtomicBool::new(false);
-
-/// Is this process a host?
-#[inline]
-pub fn is_on() -> bool {
-    // Relaxed: written once, before there is a second thread.
-    IS_ON.load(Relaxed)
-}
+/// Never written.
+static HOOKS: Hooks = Hooks {
+    wrap: signals::wrap,
+    deliver: signals::deliver,
+    call_handler: signals::call,
+    arrive: threads::arrive,
+    over: threads::over,
+    creates_in_any_order: threads::creates_in_any_order,
+};
 
 // What makes this library an executable: a loader, and a beginning, which is what a program's usually is (`build.rs` names it).
 global_asm!(
@@ -89,11 +79,11 @@ global_asm!(
 unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char, variables: *mut *mut c_char) -> c_int {
     startup::construct();
     if count < 3 {
-        ending::die(b"this is a library; programs are recorded with refrain record", 0);
+        failure::die(b"this is a library; programs are recorded with refrain record", 0);
     }
     // SAFETY: the second of at least three arguments, which are strings.
     let path = unsafe { CStr::from_ptr(*arguments.add(1)) };
-    if control::mode() == Mode::Off {
+    if policy::is_free() {
         // It is not to be recorded after all.
         let arguments = [
             path.as_ptr() as usize,
@@ -105,18 +95,18 @@ unsafe extern "C" fn main(count: c_int, arguments: *mut *mut c_char, variables: 
         ];
         // SAFETY: a path and two lists of strings, as the kernel gave them to us.
         let errno = unsafe { sys::syscall(libc::SYS_execve, arguments) };
-        ending::die(b"cannot execute the program", -errno as i32);
+        failure::die(b"cannot execute the program", -errno as i32);
     }
     const HAS_FSGSBASE: u64 = 2;
     // SAFETY: asks for a number.
     if unsafe { libc::getauxval(libc::AT_HWCAP2) } & HAS_FSGSBASE == 0 {
-        ending::die(
+        failure::die(
             b"this kernel or processor does not let programs set FS and GS (Linux 5.9), which static programs and those of musl need",
             0,
         );
     }
     if !control::inputs_only() {
-        ending::die(b"a static program can be recorded at scope inputs only", 0);
+        failure::die(b"a static program can be recorded at scope inputs only", 0);
     }
     // SAFETY: the arguments are as the kernel made them, on the stack that the program is to have.
     unsafe { run(path, count, arguments) }
@@ -138,18 +128,18 @@ fn take_name(path: &CStr) {
 unsafe fn run(path: &'static CStr, count: c_int, arguments: *mut *mut c_char) -> ! {
     let guest = load::load(path);
     processors::ask();
-    if control::mode() == Mode::Record {
+    if policy::is_observed() {
         // Once more: now it has the guest's files.
-        processes::copy_to_run(b"/proc/self/maps\0", b"maps");
+        run_directory::copy_in(b"/proc/self/maps\0", b"maps");
     }
     let Some(block) = block::Block::create() else {
-        ending::die(b"cannot map memory for a host", libc::ENOMEM)
+        failure::die(b"cannot map memory for a host", libc::ENOMEM)
     };
     take_name(path);
-    IS_ON.store(true, Relaxed);
+    hosting::begin(&HOOKS);
     threads::begin_main(block);
     signals::wrap_all();
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the arguments are those of the process, where the kernel put them.
     let stack = unsafe { load::describe(&guest, count, arguments) };
     entry::begin(block, guest.entry, stack)
 }

@@ -1,13 +1,14 @@
 //! Signals in a host. The kernel calls our handlers on a stack of ours, whatever runs; handlers of the guest's run on its own.
-use crate::calls::Action;
-use crate::calls::NEVER_BLOCKED;
 use crate::calls::returns_to;
+use crate::handlers::NEVER_BLOCKED;
 use crate::host::block::Block;
 use crate::host::block::Stack;
 use crate::host::block::Upcall;
 use crate::host::entry;
 use crate::host::entry::Frame;
+use crate::hosting;
 use crate::sys;
+use crate::sys::Action;
 use core::arch::naked_asm;
 use core::ffi::c_int;
 use core::ffi::c_void;
@@ -29,7 +30,7 @@ static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNAL
 /// An action of ours, as the kernel is to have it.
 pub fn wrap(signal: usize, action: &Action) -> Action {
     let mut given = *action;
-    let Some(handler) = HANDLERS.get(signal).filter(|_| super::is_on()) else {
+    let Some(handler) = HANDLERS.get(signal).filter(|_| hosting::is_on()) else {
         return given;
     };
     if !matches!(action.handler, libc::SIG_DFL | libc::SIG_IGN) && action.handler != enter as *const () as usize {
@@ -240,7 +241,7 @@ struct HandlerFrame {
 /// # Safety
 /// The kernel's siginfo and context.
 pub unsafe fn deliver(action: &Action, signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that these are the kernel's siginfo and context.
     let kernels = unsafe { &mut *context };
     if Block::current().in_guest == 0 {
         return call(action, signal, info, context);

@@ -4,15 +4,15 @@
 //! The kernel's name of the new thread is an input. The new thread waits until its creator knows it, and has written it where the guest
 //! wanted it: the thread itself may look there at once, and its end overwrites it.
 use crate::calls;
-use crate::control;
-use crate::control::Mode;
 use crate::host::block::Block;
 use crate::host::entry;
 use crate::host::entry::Frame;
+use crate::hosting;
 use crate::interpose;
 use crate::local::Local;
+use crate::policy;
 use crate::real;
-use crate::replay;
+use crate::schedule;
 use crate::sys;
 use crate::turns;
 use core::ffi::c_long;
@@ -35,13 +35,6 @@ const SET_TLS: usize = libc::CLONE_SETTLS as usize;
 const PARENT_SET_TID: usize = libc::CLONE_PARENT_SETTID as usize;
 const CHILD_SET_TID: usize = libc::CLONE_CHILD_SETTID as usize;
 const CHILD_CLEAR_TID: usize = libc::CLONE_CHILD_CLEARTID as usize;
-
-/// What the guest knows as the ids of its threads, by their indices: in a replay, they are the recorded ones. 0: not known.
-static TIDS: [AtomicU32; THREADS_MAX] = [const { AtomicU32::new(0) }; THREADS_MAX];
-
-pub fn tid_of(thread: u32) -> u32 {
-    TIDS[thread as usize % THREADS_MAX].load(Relaxed)
-}
 
 /// The process's first thread gets its block.
 pub fn begin_main(block: &mut Block) {
@@ -75,7 +68,7 @@ fn use_signal_stack(block: &Block) {
 fn ask_tid() -> isize {
     let tid = calls::as_one_call(libc::SYS_gettid, &[0; 6], |_| sys::thread_id() as isize);
     if let Some(local) = Local::current() {
-        TIDS[local.index as usize % THREADS_MAX].store(tid as u32, Relaxed);
+        hosting::TIDS[local.index as usize % THREADS_MAX].store(tid as u32, Relaxed);
     }
     tid
 }
@@ -138,7 +131,7 @@ fn fork(frame: &mut Frame, flags: usize, arguments: &[usize; 6]) -> isize {
 
 /// The host's libc makes and ends threads for the guest's: it has to know of the fork, or the child would find its locks held by threads that are not there.
 fn fork_by_libc() -> isize {
-    if let Some(local) = Local::current().filter(|_| control::mode() == Mode::Replay) {
+    if let Some(local) = Local::current().filter(|_| policy::are_inputs_answered()) {
         local.wait_for_fork();
     }
     // SAFETY: a fork; its system call is recorded as that of any libc.
@@ -164,7 +157,7 @@ fn holds_lock(flags: usize, [_, _, parent_tid, child_tid, ..]: &[usize; 6]) -> b
 
 /// Is the calling thread creating one whose creation has no place in the order of inputs?
 pub fn creates_in_any_order() -> bool {
-    super::is_on() && Block::current().holds_lock
+    hosting::is_on() && Block::current().holds_lock
 }
 
 fn create(frame: &Frame, flags: usize, arguments: &[usize; 6]) -> isize {
@@ -237,7 +230,7 @@ extern "C-unwind" fn run(block: *mut c_void) -> *mut c_void {
     block.told_tid.store(tid, Release);
     sys::futex_wake_all(&block.told_tid);
     match Local::current().filter(|local| turns::is_on() && turns::has_turn(local.index)) {
-        Some(local) => turns::wait_for_thread(local, &block.may_go, replay::creator_of(local.index)),
+        Some(local) => turns::wait_for_thread(local, &block.may_go, schedule::creator_of(local.index)),
         None => _ = wait_for(&block.may_go),
     }
     if block.flags & CHILD_SET_TID != 0 {
@@ -246,7 +239,7 @@ extern "C-unwind" fn run(block: *mut c_void) -> *mut c_void {
     if block.flags & CHILD_CLEAR_TID != 0 {
         block.clear_tid = block.tid_places[1] as u64;
     }
-    // SAFETY: as the guest asked for. Our code begins below this function's.
+    // SAFETY: the registers are those that the guest asked for its new thread to begin with. Our code begins below this function's.
     unsafe { entry::start(&block.first, 0) };
     if Local::current().is_none() {
         over();
@@ -284,7 +277,7 @@ fn clear_tid(block: &mut Block) {
     let word = unsafe { AtomicU32::from_ptr(address as *mut u32) };
     word.store(0, Release);
     // In a replay, who waits for it sees that it has changed.
-    if control::mode() != Mode::Replay || !turns::is_on() {
+    if !turns::is_on() {
         // SAFETY: wakes at most one thread that waits for the word.
         unsafe {
             sys::syscall(

@@ -4,9 +4,10 @@
 //! are then one step to all others. Elsewhere they are what libapr has: one instruction, and a switch point in a replay
 //! of several threads.
 use crate::access::cell;
-use crate::control;
-use crate::control::Mode;
 use crate::interpose::in_order;
+use crate::local::Local;
+use crate::policy;
+use crate::this_machine::ThisMachine;
 use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_void;
@@ -19,6 +20,7 @@ use runtime_abi::turns_file::what;
 
 /// Locks for the addresses of atomics, each for many of them.
 const LOCKS: usize = 64;
+/// 0, or the lock of a cell (`alone`): held during one atomic access.
 static HELD: [AtomicU64; LOCKS] = [const { AtomicU64::new(0) }; LOCKS];
 /// Neighbours have the same cache line anyway.
 const LINE_SHIFT: u32 = 6;
@@ -30,12 +32,14 @@ fn in_place<R>(address: u64, access: impl Fn() -> R) -> R {
         turns::at_switch_point_of(address, what::ACQUIRE, 0);
         return access();
     };
-    if control::mode() == Mode::Replay {
-        local.sync_in_place(Op::Atomic);
-        let result = access();
-        turns::wait_for_return(local);
-        return result;
+    match policy::is_imposed() {
+        true => replay_in_place(local, access),
+        false => record_in_place(local, address, access),
     }
+}
+
+#[inline]
+fn record_in_place<R>(local: &Local, address: u64, access: impl Fn() -> R) -> R {
     alone(address, || {
         let result = access();
         local.place_sync(Op::Atomic, 0);
@@ -43,29 +47,49 @@ fn in_place<R>(address: u64, access: impl Fn() -> R) -> R {
     })
 }
 
+fn replay_in_place<R>(local: &Local, access: impl Fn() -> R) -> R {
+    local.sync_in_place(Op::Atomic);
+    let result = access();
+    turns::wait_for_return(local);
+    result
+}
+
 /// One that may fail: `access` returns what it found, as an error if that is not what was expected. What is expected was read by
 /// an access that has no place, so a replay may have read something else; whether it failed is recorded. `failed` is what a replay
 /// finds then, which is not what is expected either.
 #[inline]
 fn exchange_in_place<R>(address: u64, access: impl Fn() -> Result<R, R>, failed: impl Fn() -> R) -> R {
-    let either = |result: Result<R, R>| match result {
-        Ok(found) | Err(found) => found,
-    };
     let Some(local) = in_order::placed() else {
         turns::at_switch_point_of(address, what::ACQUIRE, 0);
         return either(access());
     };
-    if control::mode() == Mode::Replay {
-        let has_failed = local.sync_in_place(Op::CompareExchange) != 0;
-        let result = if has_failed { failed() } else { either(access()) };
-        turns::wait_for_return(local);
-        return result;
+    match policy::is_imposed() {
+        true => replay_exchange(local, access, failed),
+        false => record_exchange(local, address, access),
     }
+}
+
+#[inline]
+fn record_exchange<R>(local: &Local, address: u64, access: impl Fn() -> Result<R, R>) -> R {
     alone(address, || {
         let result = access();
         local.place_sync(Op::CompareExchange, result.is_err().into());
         either(result)
     })
+}
+
+fn replay_exchange<R>(local: &Local, access: impl Fn() -> Result<R, R>, failed: impl Fn() -> R) -> R {
+    let has_failed = local.sync_in_place(Op::CompareExchange) != 0;
+    let result = if has_failed { failed() } else { either(access()) };
+    turns::wait_for_return(local);
+    result
+}
+
+/// What was found, whether it was expected or not.
+fn either<R>(result: Result<R, R>) -> R {
+    match result {
+        Ok(found) | Err(found) => found,
+    }
 }
 
 /// Nobody else accesses an atomic at this address meanwhile.
@@ -74,9 +98,9 @@ fn alone<R>(address: u64, action: impl FnOnce() -> R) -> R {
     // SAFETY: the program is about to access it.
     unsafe { (address as *const u8).read_volatile() };
     let lock = &HELD[(address >> LINE_SHIFT) as usize % LOCKS];
-    let free = cell::lock(lock);
+    let free = cell::lock(ThisMachine, lock);
     let result = action();
-    cell::unlock_unused(lock, free);
+    cell::unlock_unused::<ThisMachine>(lock, free);
     result
 }
 
@@ -87,7 +111,7 @@ macro_rules! atomics {
         /// As for libapr's function of that name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(place: *mut c_void $(, $argument: $argument_type)*) -> $result {
-            // SAFETY: the caller's promise: an aligned word, which is only used atomically.
+            // SAFETY: the caller promises what libapr's function of that name demands: an aligned word, which is only used atomically.
             let $cell = unsafe { &*place.cast::<$atomic>() };
             in_place(place as u64, || $access)
         }
@@ -101,7 +125,7 @@ macro_rules! exchanges {
         /// As for libapr's function of that name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(place: *mut c_void, new: $word, $expected: $word) -> $word {
-            // SAFETY: as above.
+            // SAFETY: the caller promises what libapr's function of that name demands: an aligned word, which is only used atomically.
             let cell = unsafe { &*place.cast::<$atomic>() };
             let failed = || match cell.load(SeqCst) {
                 found if found != $expected => found,

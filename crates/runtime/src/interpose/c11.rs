@@ -1,5 +1,6 @@
 //! C11 threads, as the POSIX functions they are.
 use crate::interpose::conditions;
+use crate::interpose::joins;
 use crate::interpose::locks;
 use crate::interpose::once;
 use crate::interpose::renew;
@@ -55,7 +56,7 @@ pub unsafe extern "C-unwind" fn thrd_join(thread: pthread_t, result: *mut c_int)
     let mut pointer = core::ptr::null_mut();
     // SAFETY: the program's own call.
     unsafe {
-        let outcome = threads::join_forever(thread, &mut pointer, 0);
+        let outcome = joins::join_forever(thread, &mut pointer, 0);
         if outcome == 0 && !result.is_null() {
             *result = pointer as usize as c_int;
         }

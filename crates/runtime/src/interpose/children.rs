@@ -2,6 +2,7 @@
 //! none is started here, and what they answered comes from the log. `fork` and `exec` are seen as system calls.
 use crate::calls;
 use crate::ghost::Turn;
+use crate::local;
 // Children are the world outside, at every scope.
 use crate::ghost::recorded as observed;
 use crate::local::Local;
@@ -25,12 +26,12 @@ fn world() -> u64 {
 }
 
 /// Recording: does `action`, whose system calls are not the program's, and keeps its result. Replay: the kept result.
-fn outside(local: &mut Local, action: impl FnOnce() -> i64) -> i64 {
-    local.input(Op::Input, world(), || calls::unrecorded(action))
+fn outside(local: &Local, action: impl FnOnce() -> i64) -> i64 {
+    local.input(Op::Input, world(), || local::unrecorded(action))
 }
 
 /// The same for an action that starts a program.
-fn starting(local: &mut Local, action: impl FnOnce() -> i64) -> i64 {
+fn starting(local: &Local, action: impl FnOnce() -> i64) -> i64 {
     outside(local, || {
         processes::note_spawn();
         processes::with_open_door(action)

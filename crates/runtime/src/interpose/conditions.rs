@@ -1,16 +1,15 @@
 //! Condition variables: a wait is two events, one that gives the mutex up and one that has it again (Light, §4.3).
-use crate::calls;
+use crate::callers::is_foreign;
 use crate::calls::cancellation;
-use crate::control;
-use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
-use crate::interpose::callers::is_foreign;
+use crate::handles::object_of;
 use crate::interpose::callers::with_caller;
 use crate::interpose::in_order;
 use crate::interpose::release;
-use crate::interpose::threads::object_of;
+use crate::local;
 use crate::local::Local;
+use crate::policy;
 use crate::real;
 use crate::turns;
 use core::ffi::c_int;
@@ -42,11 +41,11 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
         // SAFETY: `objects` is in the frame that pushed us, which libc is about to leave.
         let [object, mutex] = unsafe { *objects.cast::<[u64; 2]>() };
         if let Some(local) = observed()
-            && control::mode() == Mode::Record
+            && policy::is_observed()
         {
             local.blocking(|| ());
-            local.calls_pass = false;
-            local.waits_cancellably = false;
+            local.calls_pass.set(false);
+            local.inputs.waits_cancellably.set(false);
             let canceller = local.last_user(object_of(local.index));
             let holder = if mutex != 0 { local.last_user(mutex) } else { None };
             let (sources, count) = both(canceller, holder);
@@ -70,10 +69,10 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
         let result = match observed() {
             // What libc calls to wait, or to be cancelled, is not the program's doing.
             Some(local) => {
-                local.waits_cancellably = true;
+                local.inputs.waits_cancellably.set(true);
                 local.pass_request_on();
-                let result = local.blocking(|| calls::unrecorded(wait));
-                local.waits_cancellably = false;
+                let result = local.blocking(|| local::unrecorded(wait));
+                local.inputs.waits_cancellably.set(false);
                 result
             }
             None => wait(),
@@ -92,22 +91,6 @@ fn both(one: Option<Point>, other: Option<Point>) -> ([Point; 2], usize) {
     }
 }
 
-/// Replay: if the recording was cancelled here, is cancelled here: does not return.
-///
-/// The thread cancels itself. Who cancelled it in the recording has only come to its event: a request made by
-/// somebody else could take effect too early.
-pub fn replay_cancellation(local: &mut Local, object: u64, before: impl FnOnce()) {
-    if local.expects(Op::Cancelled) {
-        // No safe point: it may be the one we come from.
-        local.wait_for_turn(Op::Cancelled, object);
-        before();
-        local.complete();
-        cancellation::ask_libc();
-        // SAFETY: cancellation is enabled, as it was: the request takes effect here at the latest.
-        unsafe { real::pthread_testcancel() };
-    }
-}
-
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
@@ -116,17 +99,24 @@ pub unsafe extern "C-unwind" fn pthread_testcancel() {
     let real = || unsafe { real::pthread_testcancel() };
     let Some(local) = observed() else { return real() };
     let object = object_of(local.index);
-    if control::mode() == Mode::Replay {
-        replay_cancellation(local, object, || ());
-        local.begin(Op::Cancel, object);
-    } else {
-        local.at_change_point();
-        cancellable(object, 0, || {
-            real();
-            0
-        });
+    match policy::is_imposed() {
+        true => replay_test(local, object),
+        false => record_test(local, object, real),
     }
     local.complete();
+}
+
+fn record_test(local: &Local, object: u64, real: impl FnOnce()) {
+    local.at_change_point();
+    cancellable(object, 0, || {
+        real();
+        0
+    });
+}
+
+fn replay_test(local: &Local, object: u64) {
+    cancellation::replay(local, object, || ());
+    local.begin(Op::Cancel, object);
 }
 
 /// A wait of any kind; `real` is the one the program called.
@@ -140,45 +130,55 @@ unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real
         return in_order::wait([Op::CondRelease, Op::CondWake], turns::SEVERAL, real, again);
     };
     match local.begin(Op::CondRelease, mutex as u64) {
-        Turn::Record => {
-            local.touch(Op::CondRelease, mutex as u64, 0);
-            let result = cancellable(condition as u64, mutex as u64, real);
-            record_wake(local, condition as u64, mutex as u64, result);
-            result
-        }
-        Turn::Replay(_) => {
-            local.releasing = true;
-            // SAFETY: the program holds the mutex, as the function demands.
-            unsafe { real::pthread_mutex_unlock(mutex) };
-            local.releasing = false;
-            local.complete();
-            if local.dies_after(local.event()) {
-                // SAFETY: as above.
-                unsafe { real::pthread_mutex_lock(mutex) };
-                return real();
-            }
-            // SAFETY: cancelled waits hold the mutex again while they unwind.
-            replay_cancellation(local, condition as u64, || unsafe {
-                _ = real::pthread_mutex_lock(mutex)
-            });
-            let result = match local.begin(Op::CondWake, condition as u64) {
-                Turn::Replay(value) => value as c_int,
-                Turn::Record => 0,
-            };
-            // SAFETY: as above.
-            unsafe { real::pthread_mutex_lock(mutex) };
-            local.complete();
-            result
-        }
+        Turn::Record => record_wait(local, condition as u64, mutex as u64, real),
+        // SAFETY: the caller promises what pthread_cond_wait demands: the program holds the mutex.
+        Turn::Replay(_) => unsafe { replay_wait(local, condition as u64, mutex, real) },
     }
 }
 
+fn record_wait(local: &Local, condition: u64, mutex: u64, real: impl FnOnce() -> c_int) -> c_int {
+    local.touch(Op::CondRelease, mutex, 0);
+    let result = cancellable(condition, mutex, real);
+    record_wake(local, condition, mutex, result);
+    result
+}
+
 /// The mutex is ours again: after its last holder, and after the last signal there was.
-fn record_wake(local: &mut Local, condition: u64, mutex: u64, result: c_int) {
+fn record_wake(local: &Local, condition: u64, mutex: u64, result: c_int) {
     let (sources, count) = both(local.last_user(condition), local.last_user(mutex));
     local.record_sync(Op::CondWake, condition, result as i64, &sources[..count]);
     local.mark_use(mutex);
     local.complete();
+}
+
+/// The gate of the first half has been passed. Nobody really waits.
+///
+/// # Safety
+/// The program holds the mutex.
+unsafe fn replay_wait(
+    local: &Local,
+    condition: u64,
+    mutex: *mut pthread_mutex_t,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    local.replay.releasing.set(true);
+    // SAFETY: the caller promises that the program holds the mutex.
+    unsafe { real::pthread_mutex_unlock(mutex) };
+    local.replay.releasing.set(false);
+    local.complete();
+    // SAFETY: the mutex is the program's, and was unlocked a moment ago.
+    let lock = || unsafe { real::pthread_mutex_lock(mutex) };
+    if local.dies_after(local.event()) {
+        lock();
+        return real();
+    }
+    local.at_safe_point();
+    // Cancelled waits hold the mutex again while they unwind.
+    cancellation::replay(local, condition, || _ = lock());
+    let result = local.wait_for_turn_at_safe_point(Op::CondWake, condition);
+    lock();
+    local.complete();
+    result as c_int
 }
 
 /// # Safety
@@ -242,8 +242,8 @@ fn wake(op: Op, condition: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_
         return real();
     }
     let is_left_out = || {
-        let dies = |local: &mut Local| local.dies_after(local.event() + 1);
-        control::mode() == Mode::Replay && observed().is_some_and(|local| !dies(local))
+        let dies = |local: &Local| local.dies_after(local.event() + 1);
+        policy::is_imposed() && observed().is_some_and(|local| !dies(local))
     };
     release(op, condition, || if is_left_out() { 0 } else { real() })
 }

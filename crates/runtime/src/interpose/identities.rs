@@ -3,6 +3,7 @@
 use crate::calls;
 use crate::interpose::clocks::kernel_result;
 use crate::interpose::clocks::with_errno;
+use crate::local;
 use crate::real;
 use core::ffi::c_int;
 use core::ffi::c_long;
@@ -10,11 +11,11 @@ use libc::gid_t;
 use libc::uid_t;
 
 /// What libc does for `real` is done in recording only, and is not the program's doing.
-fn change(number: c_long, arguments: &[usize], real: impl FnOnce() -> c_int) -> c_int {
+fn change(number: c_long, arguments: &[usize], real: impl Fn() -> c_int) -> c_int {
     let mut all = [0; 6];
     all[..arguments.len()].copy_from_slice(arguments);
     with_errno(calls::as_one_call(number, &all, |_| {
-        calls::unrecorded(|| kernel_result(real()))
+        local::unrecorded(|| kernel_result(real()))
     }))
 }
 

@@ -6,8 +6,8 @@
 //! did not get its lock is known.
 use crate::calls;
 use crate::control;
-use crate::control::Mode;
 use crate::local::Local;
+use crate::policy;
 use crate::turns;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ use runtime_abi::turns_file::what;
 
 /// The calling thread, if its synchronisations have places.
 #[inline]
-pub fn placed() -> Option<&'static mut Local> {
+pub fn placed() -> Option<&'static Local> {
     if !control::orders_sync() {
         return None;
     }
@@ -25,12 +25,12 @@ pub fn placed() -> Option<&'static mut Local> {
 }
 
 #[inline(never)]
-fn there() -> Option<&'static mut Local> {
+fn there() -> Option<&'static Local> {
     // One thread alone has no order. The end of a thread is the last that is known of it.
-    let are_several = control::mode() != Mode::Off && control::header().threads.load(Relaxed) > 1;
-    let is_alive = |local: &&mut Local| local.slot.state.load(Relaxed) != thread_state::EXITED;
+    let are_several = !policy::is_free() && control::header().progress.threads.load(Relaxed) > 1;
+    let is_alive = |local: &&Local| local.slot.state.load(Relaxed) != thread_state::EXITED;
     Local::current()
-        .filter(|local| are_several && calls::is_installed() && !local.calls_pass)
+        .filter(|local| are_several && calls::is_installed() && !local.calls_pass.get())
         .filter(is_alive)
 }
 
@@ -42,11 +42,20 @@ pub fn acquire(op: Op, object: u64, caller: u64, real: impl FnOnce() -> c_int, a
         turns::at_switch_point_of(object, what::ACQUIRE, caller);
         return turns::quietly(real);
     };
-    if control::mode() == Mode::Record {
-        let result = real();
-        local.place_sync(op, result);
-        return result;
+    match policy::is_imposed() {
+        true => replay_acquire(local, op, again),
+        false => record_acquire(local, op, real),
     }
+}
+
+#[inline]
+fn record_acquire(local: &Local, op: Op, real: impl FnOnce() -> c_int) -> c_int {
+    let result = real();
+    local.place_sync(op, result);
+    result
+}
+
+fn replay_acquire(local: &Local, op: Op, again: impl FnOnce() -> c_int) -> c_int {
     let recorded = local.sync_in_place(op);
     if recorded == 0 || recorded == libc::EOWNERDEAD {
         turns::quietly(again);
@@ -59,16 +68,8 @@ pub fn acquire(op: Op, object: u64, caller: u64, real: impl FnOnce() -> c_int, a
 #[inline]
 pub fn release<R>(op: Op, object: u64, caller: u64, real: impl FnOnce() -> R) -> R {
     match placed() {
-        Some(local) if control::mode() == Mode::Record => {
-            local.place_sync(op, 0);
-            real()
-        }
-        Some(local) => {
-            local.sync_in_place(op);
-            let result = turns::quietly(real);
-            turns::wait_for_return(local);
-            result
-        }
+        Some(local) if policy::is_imposed() => replay_release(local, op, real),
+        Some(local) => record_release(local, op, real),
         None => {
             let result = turns::quietly(real);
             turns::at_switch_point_of(object, what::RELEASE, caller);
@@ -77,10 +78,23 @@ pub fn release<R>(op: Op, object: u64, caller: u64, real: impl FnOnce() -> R) ->
     }
 }
 
-/// An operation that releases something and waits for others: `leave` and `come_back` are its halves. In a replay, `again.0` does the
+#[inline]
+fn record_release<R>(local: &Local, op: Op, real: impl FnOnce() -> R) -> R {
+    local.place_sync(op, 0);
+    real()
+}
+
+fn replay_release<R>(local: &Local, op: Op, real: impl FnOnce() -> R) -> R {
+    local.sync_in_place(op);
+    let result = turns::quietly(real);
+    turns::wait_for_return(local);
+    result
+}
+
+/// An operation that releases something and waits for others: `halves` are how it leaves and how it comes back. In a replay, `again.0` does the
 /// first one and `again.1` the second one.
 pub fn wait(
-    [leave, come_back]: [Op; 2],
+    halves: [Op; 2],
     object: u64,
     real: impl FnOnce() -> c_int,
     again: (impl FnOnce() -> c_int, impl FnOnce() -> c_int),
@@ -89,12 +103,25 @@ pub fn wait(
         turns::at_switch_point_of(object, what::ACQUIRE, 0);
         return turns::quietly(real);
     };
-    if control::mode() == Mode::Record {
-        local.place_sync(leave, 0);
-        let result = real();
-        local.place_sync(come_back, result);
-        return result;
+    match policy::is_imposed() {
+        true => replay_wait(local, halves, real, again),
+        false => record_wait(local, halves, real),
     }
+}
+
+fn record_wait(local: &Local, [leave, come_back]: [Op; 2], real: impl FnOnce() -> c_int) -> c_int {
+    local.place_sync(leave, 0);
+    let result = real();
+    local.place_sync(come_back, result);
+    result
+}
+
+fn replay_wait(
+    local: &Local,
+    [leave, come_back]: [Op; 2],
+    real: impl FnOnce() -> c_int,
+    again: (impl FnOnce() -> c_int, impl FnOnce() -> c_int),
+) -> c_int {
     local.sync_in_place(leave);
     // First, as others may have to go on until what comes next is due.
     turns::quietly(again.0);

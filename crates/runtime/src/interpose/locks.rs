@@ -1,10 +1,10 @@
 //! Mutexes, read-write locks, spin locks.
+use crate::callers::is_foreign;
 use crate::control;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
-use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::in_order;
 use crate::interpose::release;
@@ -62,7 +62,7 @@ fn out_of_line<R>(action: impl FnOnce() -> R) -> R {
 pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_trylock(mutex) };
-    // SAFETY: as above; in replay, one that succeeded may wait a moment.
+    // SAFETY: the program's own mutex; in replay, a trylock that succeeded may wait a moment.
     let again = || unsafe { real::pthread_mutex_lock(mutex) };
     if is_unobserved(caller) {
         return in_order::acquire(Op::MutexTryLock, mutex as u64, caller, real, again);
@@ -78,7 +78,7 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
     if is_unobserved(caller) {
         return in_order::release(Op::MutexUnlock, mutex as u64, caller, real);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what libc's pthread_mutex_unlock demands.
     out_of_line(|| unsafe { unlock_observed(mutex) })
 }
 
@@ -120,7 +120,7 @@ unsafe fn unlock_observed(mutex: *mut pthread_mutex_t) -> c_int {
 /// # Safety
 /// `mutex` is one.
 unsafe fn owner_and_kind(mutex: *const pthread_mutex_t) -> (u32, u32) {
-    // SAFETY: the caller's promise. Others may write meanwhile: our own name is there exactly if we wrote it, and the
+    // SAFETY: the caller promises that `mutex` is one. Others may write meanwhile: our own name is there exactly if we wrote it, and the
     // kind does not change.
     unsafe {
         (

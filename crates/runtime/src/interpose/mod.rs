@@ -11,8 +11,11 @@ mod callers;
 mod children;
 mod clocks;
 mod conditions;
+mod formatted;
 mod identities;
 mod in_order;
+mod joins;
+mod library;
 mod locks;
 mod once;
 mod openmp;
@@ -20,17 +23,11 @@ mod process;
 mod semaphores;
 mod streams;
 mod threads;
+mod variadic;
 
-pub use callers::find as find_foreign_callers;
-pub use callers::is_name_of_foreign;
-pub use conditions::replay_cancellation;
 pub use openmp::prepare as prepare_openmp;
-pub use process::observing_futexes;
 pub use threads::create as create_thread;
-pub use threads::index_of_object;
-pub use threads::object_of as object_of_thread;
 pub use threads::prepare as prepare_threads;
-pub use threads::some_end_unseen as some_threads_end_unseen;
 
 use crate::ghost::Turn;
 use crate::ghost::observed;
@@ -111,10 +108,10 @@ fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
 
 /// Replay: a releasing operation whose turn has come.
 #[inline]
-fn release_again<R>(local: &mut Local, real: impl FnOnce() -> R) -> R {
-    local.releasing = true;
+fn release_again<R>(local: &Local, real: impl FnOnce() -> R) -> R {
+    local.replay.releasing.set(true);
     let result = real();
-    local.releasing = false;
+    local.replay.releasing.set(false);
     local.complete();
     result
 }

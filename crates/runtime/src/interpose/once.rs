@@ -1,14 +1,13 @@
 //! Things done once: `pthread_once`, and the guards of C++'s function-local statics.
 use crate::access::__refrain_atomic_cas4;
 use crate::access::__refrain_atomic_store4;
-use crate::control;
-use crate::control::Mode;
+use crate::callers::is_foreign;
 use crate::ghost::Turn;
 use crate::ghost::observed;
-use crate::interpose::callers::is_foreign;
 use crate::interpose::callers::with_caller;
 use crate::interpose::in_order;
 use crate::local::Local;
+use crate::policy;
 use crate::real;
 use crate::sys::Backoff;
 use crate::turns;
@@ -30,11 +29,11 @@ extern "C-unwind" fn run_routine() {
             event(Op::OnceEnd, self.0, 0);
         }
     }
-    let Some((routine, object)) = Local::current().and_then(|local| local.once.take()) else {
+    let Some((routine, object)) = Local::current().and_then(|local| local.birth.once.take()) else {
         return;
     };
     // Logged even without sources: in replay the record tells who ran the routine. There its gate has been passed.
-    if control::mode() == Mode::Record {
+    if policy::is_observed() {
         event(Op::OnceBegin, object, 1);
     }
     let _end = End(object);
@@ -61,32 +60,46 @@ pub unsafe extern "C-unwind" fn run_once(
     routine: extern "C-unwind" fn(),
     caller: u64,
 ) -> c_int {
-    let object = control as u64;
     let Some(local) = observed().filter(|_| !is_foreign(caller)) else {
         return run_once_in_order(control, routine, caller);
     };
-    let runs = control::mode() == Mode::Record || local.expects(Op::OnceBegin);
-    if !runs {
-        // Replay, and somebody else ran it: wait for that first.
-        local.begin(Op::OnceReturn, object);
-        // SAFETY: the program's own call; it returns at once.
-        let result = unsafe { real::pthread_once(control, run_routine) };
-        local.complete();
-        return result;
+    match policy::is_imposed() {
+        true => replay_once(local, control, routine),
+        false => record_once(local, control, routine),
     }
-    if control::mode() == Mode::Replay {
+}
+
+fn record_once(local: &Local, control: *mut pthread_once_t, routine: extern "C-unwind" fn()) -> c_int {
+    let result = run(local, control, routine);
+    local.begin(Op::OnceReturn, control as u64);
+    local.touch(Op::OnceReturn, control as u64, 0);
+    result
+}
+
+fn replay_once(local: &Local, control: *mut pthread_once_t, routine: extern "C-unwind" fn()) -> c_int {
+    let object = control as u64;
+    let result = if local.expects(Op::OnceBegin) {
         // Before libc's own lock: whoever ran it before, and threw, may still hold that.
         event(Op::OnceBegin, object, 1);
-    }
-    // A routine may itself use pthread_once: keep what is outside.
-    let outer = local.once.replace((routine, object));
+        let result = run(local, control, routine);
+        local.begin(Op::OnceReturn, object);
+        result
+    } else {
+        // Somebody else ran it: wait for that first. Then it returns at once.
+        local.begin(Op::OnceReturn, object);
+        // SAFETY: the program's own call.
+        unsafe { real::pthread_once(control, run_routine) }
+    };
+    local.complete();
+    result
+}
+
+/// libc decides whether the routine runs. It may itself use pthread_once: what is outside is kept.
+fn run(local: &Local, control: *mut pthread_once_t, routine: extern "C-unwind" fn()) -> c_int {
+    let outer = local.birth.once.replace(Some((routine, control as u64)));
     // SAFETY: the program's own call.
     let result = unsafe { real::pthread_once(control, run_routine) };
-    local.once = outer;
-    match local.begin(Op::OnceReturn, object) {
-        Turn::Record => local.touch(Op::OnceReturn, object, 0),
-        Turn::Replay(_) => local.complete(),
-    }
+    local.birth.once.set(outer);
     result
 }
 
@@ -98,30 +111,42 @@ fn run_once_in_order(control: *mut pthread_once_t, routine: extern "C-unwind" fn
         turns::at_switch_point_of(control as u64, what::ACQUIRE, caller);
         return real(routine);
     };
-    if control::mode() == Mode::Replay {
-        let runs = local.comes_to_sync(Op::OnceBegin);
-        if runs {
-            local.sync_in_place(Op::OnceBegin);
-            real(routine);
-        }
-        let recorded = local.sync_in_place(Op::OnceReturn);
-        if !runs {
-            // Somebody else did, before.
-            real(routine);
-        }
-        return recorded;
+    match policy::is_imposed() {
+        true => replay_once_in_order(local, || real(routine)),
+        false => record_once_in_order(local, (routine, control as u64), real),
     }
+}
+
+fn record_once_in_order(
+    local: &Local,
+    once: (extern "C-unwind" fn(), u64),
+    real: impl FnOnce(extern "C-unwind" fn()) -> c_int,
+) -> c_int {
     extern "C-unwind" fn begin() {
         let Some(local) = Local::current() else { return };
-        let Some((routine, _)) = local.once.take() else { return };
+        let Some((routine, _)) = local.birth.once.take() else {
+            return;
+        };
         local.place_sync(Op::OnceBegin, 0);
         routine();
     }
-    let outer = local.once.replace((routine, control as u64));
+    let outer = local.birth.once.replace(Some(once));
     let result = real(begin);
-    local.once = outer;
+    local.birth.once.set(outer);
     local.place_sync(Op::OnceReturn, result);
     result
+}
+
+fn replay_once_in_order(local: &Local, real: impl FnOnce() -> c_int) -> c_int {
+    if local.comes_to_sync(Op::OnceBegin) {
+        local.sync_in_place(Op::OnceBegin);
+        real();
+        return local.sync_in_place(Op::OnceReturn);
+    }
+    let recorded = local.sync_in_place(Op::OnceReturn);
+    // Somebody else ran it, before.
+    real();
+    recorded
 }
 
 // The guard of a function-local static, while we are here: compiled code looks at its first byte with an atomic load,
@@ -138,7 +163,7 @@ pub unsafe extern "C-unwind" fn __cxa_guard_acquire(guard: *mut u64) -> c_int {
         // SAFETY: the program's own call.
         return unsafe { acquire_guard(guard) };
     }
-    // SAFETY: as above.
+    // SAFETY: the program's own call, with its guard.
     let real = || unsafe { 1 - acquire_guard(guard) };
     1 - in_order::acquire(Op::GuardAcquire, guard as u64, 0, real, real)
 }
@@ -154,7 +179,7 @@ unsafe fn acquire_guard(guard: *mut u64) -> c_int {
                 // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
                 unsafe { __refrain_atomic_cas4(state, 0, BEGUN, site) }
             }
-            // SAFETY: as above.
+            // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
             None => match unsafe { (*state).compare_exchange(0, BEGUN, Acquire, Acquire) } {
                 Ok(found) | Err(found) => found,
             },
@@ -166,7 +191,7 @@ unsafe fn acquire_guard(guard: *mut u64) -> c_int {
         }
         // Looking is no event: what is found is looked at again by the next one.
         let mut backoff = Backoff::default();
-        // SAFETY: as above.
+        // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
         while unsafe { (*state).load(Acquire) } == BEGUN {
             turns::give_way_here();
             backoff.wait();
@@ -200,7 +225,8 @@ unsafe fn leave(guard: *mut u64, left: u32) {
             // SAFETY: the program's guard, which is 8-aligned and lives as long as the program.
             unsafe { __refrain_atomic_store4(state, left, site) }
         }
-        // SAFETY: as above. Release: whoever finds it initialised sees the object.
+        // SAFETY: the program's guard, which is 8-aligned and lives as long as the program. Release: whoever finds it
+        // initialised sees the object.
         None => in_order::release(Op::GuardRelease, guard as u64, 0, || unsafe {
             (*state).store(left, Release)
         }),

@@ -3,12 +3,11 @@
 //! What threads do to each other inside libomp passes through (`callers`); barriers really wait. Recorded is what
 //! decides the program's own behaviour: who enters a critical section, combines a reduction, gets a chunk of a loop or a
 //! `single` block next. Tasks are not observed (docs/limits.md).
-use crate::control;
-use crate::control::Mode;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
+use crate::policy;
 use crate::real::Real;
 use core::ffi::c_int;
 use core::ffi::c_void;
@@ -16,7 +15,7 @@ use run_model::Op;
 
 /// Reductions by critical section: of libomp's three ways it is the one whose order can be given back.
 pub fn prepare() {
-    if control::mode() != Mode::Off {
+    if !policy::is_free() {
         // SAFETY: in a constructor, before there is a second thread.
         unsafe { libc::setenv(c"KMP_FORCE_REDUCTION".as_ptr(), c"critical".as_ptr(), 1) };
     }

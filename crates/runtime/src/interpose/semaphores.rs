@@ -1,10 +1,12 @@
 //! POSIX semaphores. They report failure through errno, so the errno is what is recorded.
+use crate::calls::cancellation::replay as replay_cancellation;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::conditions::cancellable;
-use crate::interpose::conditions::replay_cancellation;
 use crate::interpose::in_order;
 use crate::interpose::release;
+use crate::local::Local;
+use crate::policy;
 use crate::real;
 use core::ffi::c_int;
 use core::ffi::c_uint;
@@ -24,38 +26,44 @@ unsafe fn wait(op: Op, semaphore: *mut sem_t, real: impl FnOnce() -> c_int) -> c
     let Some(local) = observed() else {
         return wait_in_order(op, semaphore, real);
     };
-    if crate::control::mode() == crate::control::Mode::Replay {
+    if policy::is_imposed() {
+        local.at_safe_point();
         replay_cancellation(local, object, || ());
     }
     match local.begin(op, object) {
-        Turn::Record => {
-            let result = if op == Op::SemTryWait {
-                real()
-            } else {
-                cancellable(object, 0, real)
-            };
-            if result == 0 {
-                local.touch(op, object, 0);
-            } else {
-                let failure = *errno();
-                local.record_sync(op, object, failure as i64, &[]);
-                local.complete();
-                *errno() = failure;
-            }
-            result
-        }
-        Turn::Replay(0) => {
-            // SAFETY: the program's own semaphore. Whoever posted for us has done so: the gate waited for it.
-            unsafe { real::sem_wait(semaphore) };
-            local.complete();
-            0
-        }
-        Turn::Replay(failure) => {
-            local.complete();
-            *errno() = failure as c_int;
-            -1
-        }
+        Turn::Record => record_wait(local, op, object, real),
+        Turn::Replay(failure) => replay_wait(local, semaphore, failure as c_int),
     }
+}
+
+fn record_wait(local: &Local, op: Op, object: u64, real: impl FnOnce() -> c_int) -> c_int {
+    let result = if op == Op::SemTryWait {
+        real()
+    } else {
+        cancellable(object, 0, real)
+    };
+    if result == 0 {
+        local.touch(op, object, 0);
+    } else {
+        let failure = *errno();
+        local.record_sync(op, object, failure as i64, &[]);
+        local.complete();
+        *errno() = failure;
+    }
+    result
+}
+
+fn replay_wait(local: &Local, semaphore: *mut sem_t, failure: c_int) -> c_int {
+    if failure == 0 {
+        // SAFETY: the program's own semaphore. Whoever posted for us has done so: the gate waited for it.
+        unsafe { real::sem_wait(semaphore) };
+    }
+    local.complete();
+    if failure == 0 {
+        return 0;
+    }
+    *errno() = failure;
+    -1
 }
 
 /// Scope `inputs`: what has a place is the errno.
@@ -139,7 +147,7 @@ pub unsafe extern "C-unwind" fn sem_getvalue(semaphore: *mut sem_t, value: *mut 
         real::sem_getvalue(semaphore, value);
         *value as i64
     });
-    // SAFETY: as above.
+    // SAFETY: `value` is the program's variable, which libc would write.
     unsafe { *value = found as c_int };
     0
 }

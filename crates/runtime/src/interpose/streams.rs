@@ -1,19 +1,18 @@
 //! Streams, and output to descriptors: the order of operations on each is recorded, so that bytes come back in the same
 //! order, and go to the threads they went to.
 //!
-//! `printf` and its kin are variadic, which stable Rust cannot define; a few instructions turn their arguments into a
-//! `va_list` and go on in Rust.
-use crate::access::Reach;
+//! `printf` and its kin are variadic: `variadic.rs`.
 use crate::control;
 use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::in_order;
 use crate::interpose::release;
+use crate::interpose::variadic::variadic;
 use crate::local::Local;
 use crate::real;
+use crate::sys;
 use crate::turns;
-use core::arch::naked_asm;
 use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
@@ -47,7 +46,7 @@ fn object_of_stream(stream: *mut FILE) -> u64 {
 /// Does `action`, which writes to `stream` or reads from it, in the recorded order of such actions.
 fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     // As long as there is one thread there is one order. Its first spawn is an event, so a replay agrees.
-    let Some(local) = observed().filter(|_| control::header().threads.load(Relaxed) > 1) else {
+    let Some(local) = observed().filter(|_| control::header().progress.threads.load(Relaxed) > 1) else {
         return on_stream_in_order(stream, action);
     };
     local.exclusively_after(
@@ -96,15 +95,16 @@ impl Drop for Stream {
     }
 }
 
-fn on_descriptor<R>(file: c_int, buffers: &[libc::iovec], action: impl FnOnce() -> R) -> R {
-    let Some(local) = observed() else { return action() };
-    if control::observes_memory() {
-        for buffer in buffers {
-            // What the kernel reads is a read.
-            local.declare(buffer.iov_base as u64, buffer.iov_len as u64, Reach::Reads);
-        }
-    }
-    local.exclusively(Op::Output, object_of(file), |_: &mut Local| action())
+/// Does `action`, which writes these buffers, or copies of them, to the descriptor.
+fn on_descriptor<R>(file: c_int, buffers: &[libc::iovec], action: impl FnOnce(&[libc::iovec]) -> R) -> R {
+    let Some(local) = observed() else {
+        return action(buffers);
+    };
+    // What the kernel reads is a read.
+    let gathered = control::observes_memory().then(|| local.gather_buffers(buffers, |_| false));
+    let gathered = gathered.flatten();
+    let buffers = gathered.as_ref().map_or(buffers, |gathered| gathered.buffers());
+    local.exclusively(Op::Output, object_of(file), |_: &Local| action(buffers))
 }
 
 /// libc tests for cancellation inside these calls, where we cannot have it.
@@ -210,40 +210,41 @@ pub unsafe extern "C-unwind" fn __vprintf_chk(flag: c_int, format: *const c_char
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn vdprintf(file: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
     // SAFETY: the program's own call.
-    on_descriptor(file, &[], || unsafe { real::vdprintf(file, format, arguments) })
+    on_descriptor(file, &[], |_| unsafe { real::vdprintf(file, format, arguments) })
 }
 
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: usize) -> isize {
-    // SAFETY: the program's own call, with its arguments.
-    let real = || unsafe { real::write(file, bytes, count) };
+    // SAFETY: the program's own call, with its arguments or a copy of its bytes.
+    let real = |bytes: *const c_void| unsafe { real::write(file, bytes, count) };
     if !control::observes_sync() {
-        return real();
+        return real(bytes);
     }
     let buffers = [libc::iovec {
         iov_base: bytes.cast_mut(),
         iov_len: count,
     }];
-    test_cancel_around(|| on_descriptor(file, &buffers, real))
+    test_cancel_around(|| on_descriptor(file, &buffers, |buffers| real(buffers[0].iov_base)))
 }
 
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize {
-    // SAFETY: the program's own call: `parts` has `count` elements, unless the kernel is to refuse it.
+    // SAFETY: the program's own call: `parts` can be read where it is looked at.
     unsafe {
         if !control::observes_sync() {
             return real::writev(file, parts, count);
         }
-        let buffers = if count > 0 {
-            core::slice::from_raw_parts(parts, count as usize)
-        } else {
-            &[]
-        };
-        test_cancel_around(|| on_descriptor(file, buffers, || real::writev(file, parts, count)))
+        let list_bytes = count.max(0) as usize * size_of::<libc::iovec>();
+        if count <= 0 || !sys::is_readable(parts as usize, list_bytes) {
+            // The kernel refuses it, or there is nothing to write.
+            return test_cancel_around(|| on_descriptor(file, &[], |_| real::writev(file, parts, count)));
+        }
+        let buffers = core::slice::from_raw_parts(parts, count as usize);
+        test_cancel_around(|| on_descriptor(file, buffers, |buffers| real::writev(file, buffers.as_ptr(), count)))
     }
 }
 
@@ -290,53 +291,6 @@ pub unsafe extern "C-unwind" fn ftrylockfile(stream: *mut FILE) -> c_int {
             },
         )
     }
-}
-
-/// Defines a variadic function that calls `target` with a `va_list` in place of its further arguments.
-///
-/// On entry the arguments are in registers and above the return address, as the psABI (§3.5.7) says. The registers are
-/// saved in the order of a register save area at rsp + 32; the va_list is built at rsp. 216 bytes keep rsp 16-aligned.
-macro_rules! variadic {
-    ($($name:ident after $fixed:literal arguments, list in $register:literal, calls $target:path;)*) => {$(
-        /// # Safety
-        /// As for libc's function of that name.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C-unwind" fn $name() {
-            naked_asm!(
-                ".cfi_startproc",
-                "sub rsp, 216",
-                ".cfi_adjust_cfa_offset 216",
-                "mov [rsp + 32], rdi",
-                "mov [rsp + 40], rsi",
-                "mov [rsp + 48], rdx",
-                "mov [rsp + 56], rcx",
-                "mov [rsp + 64], r8",
-                "mov [rsp + 72], r9",
-                "movaps [rsp + 80], xmm0",
-                "movaps [rsp + 96], xmm1",
-                "movaps [rsp + 112], xmm2",
-                "movaps [rsp + 128], xmm3",
-                "movaps [rsp + 144], xmm4",
-                "movaps [rsp + 160], xmm5",
-                "movaps [rsp + 176], xmm6",
-                "movaps [rsp + 192], xmm7",
-                concat!("mov dword ptr [rsp], 8 * ", $fixed),
-                "mov dword ptr [rsp + 4], 48",
-                "lea rax, [rsp + 224]",
-                "mov [rsp + 8], rax",
-                "lea rax, [rsp + 32]",
-                "mov [rsp + 16], rax",
-                concat!("mov ", $register, ", rsp"),
-                "call {target}",
-                "add rsp, 216",
-                ".cfi_adjust_cfa_offset -216",
-                "ret",
-                ".cfi_endproc",
-                target = sym $target,
-            )
-        }
-    )*};
 }
 
 variadic! {

@@ -1,4 +1,4 @@
-//! Accesses to memory that threads may share, one by one: written down for a search, or held back as a move says.
+//! Accesses to memory that threads may share, one by one: written down for a search, or held back as an edit says.
 //!
 //! While this is on, the program's memory is protected, so that each access is a fault. The fault's handler lifts the protection of
 //! the page and has the processor trap after one instruction; then the page is protected again. Only the thread that has the turn runs, so
@@ -6,19 +6,17 @@
 //!
 //! The protection is lifted altogether while the thread is in a system call, or in a function of libc's that synchronises
 //! (`quietly`): neither can do with faults, and what they do to memory is not what threads race for.
-use crate::calls::signals;
-use crate::calls::signals::Kept;
 use crate::control;
+use crate::failure;
+use crate::handlers;
+use crate::handlers::Kept;
 use crate::local::Local;
 use crate::sys;
+use crate::this_machine::ThisMachine;
 use crate::turns;
-use crate::turns::follow;
-use crate::turns::holds;
 use crate::turns::labels;
 use crate::turns::order;
-use crate::turns::seats;
-use crate::turns::seats::State;
-use crate::turns::seats::seat;
+use crate::turns::turn_state;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::ffi::c_void;
@@ -28,15 +26,17 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
-use runtime_abi::RUNTIME_REGION;
+use runtime_abi::memory_map;
 use runtime_abi::turns_file::ACCESSES_FILE_NAME;
 use runtime_abi::turns_file::AccessEntry;
 use runtime_abi::turns_file::Place;
 use runtime_abi::turns_file::flag;
 use runtime_abi::turns_file::what;
+use turn_scheduler::State;
+use turn_scheduler::TurnState;
+use turn_scheduler::is_synchronisation;
 
-const ACCESSES: u64 = RUNTIME_REGION + 0x0c00_0000_0000;
-const OURS: core::ops::Range<u64> = RUNTIME_REGION..0x7000_0000_0000;
+const ACCESSES: u64 = memory_map::ACCESSES.start;
 const PAGE: u64 = 4096;
 /// Accesses are told apart by cells of this size.
 const CELL: u64 = 8;
@@ -104,7 +104,6 @@ pub fn open() {
     IS_SHUT.store(false, Relaxed);
     WRITTEN.store(0, Relaxed);
     OPEN_COUNT.store(0, Relaxed);
-    holds::open();
     open_file();
 }
 
@@ -120,8 +119,11 @@ pub fn open_file() {
     let Ok(file) = sys::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) else {
         return;
     };
-    if sys::set_length(file, bytes).is_err() || sys::map_at(ACCESSES, bytes as usize, file, 0, true).is_err() {
-        crate::ending::die(b"cannot map the file for accesses", 0);
+    if !memory_map::ACCESSES.has_room_for(bytes)
+        || sys::set_length(file, bytes).is_err()
+        || sys::map_at(ACCESSES, bytes as usize, file, 0, true).is_err()
+    {
+        failure::die(b"cannot map the file for accesses", 0);
     }
     sys::close(file);
 }
@@ -129,13 +131,17 @@ pub fn open_file() {
 /// The thread has had another input, or begins: is this where its accesses are of interest?
 pub fn look(thread: u32) {
     // Before the program begins there is nothing of interest, and much that is not in place.
-    if IS_ON.load(Relaxed) || control::header().attached.load(Relaxed) == 0 {
+    if IS_ON.load(Relaxed) || control::header().progress.attached.load(Relaxed) == 0 {
         return;
     }
-    let calls = seat(thread).place(thread).calls;
-    let is_traced = order::header().accesses_max > 0 && calls >= order::window_of(thread);
-    let concerns = |place: &Place| !holds::is_synchronisation(place) && place.thread == thread && calls >= place.calls;
-    let is_reversed = || holds::reversals().any(|(_, made)| concerns(&made.at) || concerns(&made.until));
+    let calls = turn_state(thread).place(thread).calls;
+    let is_traced = order::header().accesses_max > 0 && calls >= turns::now().window_of(thread);
+    let concerns = |place: &Place| !is_synchronisation(place) && place.thread == thread && calls >= place.calls;
+    let is_reversed = || {
+        turns::now()
+            .reversals()
+            .any(|(_, made)| concerns(&made.at) || concerns(&made.until))
+    };
     if is_traced || is_reversed() {
         begin(thread, is_traced);
     }
@@ -146,10 +152,10 @@ fn begin(me: u32, is_traced: bool) {
     find_regions(is_traced);
     for (which, signal) in [libc::SIGSEGV, libc::SIGTRAP].into_iter().enumerate() {
         let handler = if which == 0 { on_fault } else { on_trap };
-        OLD[which].set(&signals::replace(signal as usize, handler));
+        OLD[which].set(&handlers::replace(signal as usize, handler));
     }
     IS_ON.store(true, Relaxed);
-    if !seat(me).is_quiet() {
+    if !turn_state(me).is_quiet() {
         shut();
     }
 }
@@ -179,7 +185,7 @@ fn find_regions(is_traced: bool) {
                 after_foreign = end;
             }
             let holds = |address: &u64| (start..end).contains(address);
-            let is_of_thread = |seat: &seats::Seat| seat.own_memory().iter().any(holds);
+            let is_of_thread = |state: &TurnState<ThisMachine>| state.own_memory().iter().any(holds);
             // The stack of a thread, perhaps of one that has not begun.
             let is_stack = line.is_anonymous() && start == after_guard;
             if line.is_guard() {
@@ -188,9 +194,9 @@ fn find_regions(is_traced: bool) {
             if line.is_writable()
                 && !is_foreign
                 && end - start <= REGION_MAX
-                && !OURS.contains(&start)
+                && !memory_map::RUNTIME.contains(start)
                 && !is_stack
-                && !seats::all().any(is_of_thread)
+                && !turns::now().all().any(is_of_thread)
             {
                 add(start, end, is_traced);
             }
@@ -204,8 +210,8 @@ fn add(start: u64, end: u64, is_traced: bool) {
     if is_traced {
         return push(start, end);
     }
-    for (_, made) in holds::reversals() {
-        let is_access = |place: &&Place| !holds::is_synchronisation(place);
+    for (_, made) in turns::now().reversals() {
+        let is_access = |place: &&Place| !is_synchronisation(place);
         for place in [&made.at, &made.until].into_iter().filter(is_access) {
             let page = place.address / PAGE * PAGE;
             if (start..end).contains(&page) && region_of(page).is_none() {
@@ -342,18 +348,18 @@ pub fn lift() {
 /// Does `action` with all memory open, if the calling thread has the turn. It may pass the turn meanwhile.
 #[inline]
 pub fn quietly<R>(action: impl FnOnce() -> R) -> R {
-    let has_turn = |local: &&mut Local| turns::is_on() && turns::has_turn(local.index);
+    let has_turn = |local: &&Local| turns::is_on() && turns::has_turn(local.index);
     let Some(me) = Local::current().filter(has_turn).map(|local| local.index) else {
         return action();
     };
-    let was_quiet = seat(me).set_quiet(true);
+    let was_quiet = turn_state(me).set_quiet(true);
     if IS_ON.load(Relaxed) {
         lift();
     }
     let result = action();
-    seat(me).set_quiet(was_quiet);
+    turn_state(me).set_quiet(was_quiet);
     if !was_quiet {
-        seat(me).leave_object();
+        turn_state(me).leave_object();
     }
     if IS_ON.load(Relaxed) && !was_quiet {
         shut();
@@ -366,7 +372,7 @@ pub fn pass_to(next: u32) {
     if !IS_ON.load(Relaxed) {
         return;
     }
-    if seat(next).is_quiet() { lift() } else { shut() }
+    if turn_state(next).is_quiet() { lift() } else { shut() }
 }
 
 /// A call of the thread that has the turn may have changed mappings: what is a stack now, or somebody else's, is left alone.
@@ -387,7 +393,7 @@ fn leave_to_others(signal: c_int) {
     IS_ON.store(false, Relaxed);
     REGION_COUNT.store(0, Relaxed);
     for (which, other) in [libc::SIGSEGV, libc::SIGTRAP].into_iter().enumerate() {
-        signals::set_real(other as usize, &OLD[which].get());
+        handlers::set_real(other as usize, &OLD[which].get());
     }
     // A fault comes again by itself when we return.
     if signal == libc::SIGTRAP {
@@ -429,7 +435,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
             Place::default()
         } else {
             let place = identify(me, address / CELL * CELL);
-            holds::hold_back(me, &place);
+            turns::now().hold_back(me, &place);
             write(&place, at, is_write);
             place
         };
@@ -477,14 +483,14 @@ extern "C" fn on_trap(signal: c_int, _: *mut libc::siginfo_t, context: *mut c_vo
         address: word(3),
         access: word(4),
     };
-    if let Some(held) = holds::let_go(&place) {
-        turns::go_to(local.index, held);
+    if let Some(held) = turns::now().let_go(&place) {
+        turns::now().go_to(local.index, held);
     }
 }
 
 /// The access in its thread's own terms.
 fn identify(me: u32, cell: u64) -> Place {
-    let mut place = seat(me).place(me);
+    let mut place = turn_state(me).place(me);
     place.address = cell;
     let block = mixed(&place);
     let start = ((cell / CELL) ^ u64::from(me) << 7).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -493,7 +499,7 @@ fn identify(me: u32, cell: u64) -> Place {
     // What a thread counted in an earlier block is of no use any more.
     let is_over = |count: &&Count| {
         let thread = count.thread.load(Relaxed);
-        count.cell.load(Relaxed) == 0 || mixed(&seat(thread).place(thread)) != count.block.load(Relaxed)
+        count.cell.load(Relaxed) == 0 || mixed(&turn_state(thread).place(thread)) != count.block.load(Relaxed)
     };
     // If there is no room, some accesses of a block look like its first ones.
     if let Some(count) = places().find(is_own).or_else(|| places().find(is_over)) {
@@ -515,11 +521,11 @@ fn mixed(block: &Place) -> u64 {
 }
 
 fn write(place: &Place, label: u64, is_write: bool) {
-    if place.calls < order::window_of(place.thread) {
+    if place.calls < turns::now().window_of(place.thread) {
         return;
     }
     let writes = if is_write { flag::WRITES } else { 0 };
-    let beyond = if follow::is_on() { flag::BEYOND } else { 0 };
+    let beyond = if turns::now().is_following() { flag::BEYOND } else { 0 };
     append(place, label, writes | beyond);
 }
 
@@ -532,8 +538,8 @@ fn append(place: &Place, label: u64, flags: u32) {
     let entry = AccessEntry {
         place: *place,
         label,
-        passed: header.points_written.load(Relaxed),
-        reached: header.order_reached.load(Relaxed),
+        passed: header.turns.points_written.load(Relaxed),
+        reached: header.turns.order_reached.load(Relaxed),
         flags,
         reserved: 0,
     };
@@ -545,12 +551,12 @@ fn append(place: &Place, label: u64, flags: u32) {
     };
     WRITTEN.store(written + 1, Relaxed);
     // Release: the tool reads as many as it says.
-    header.accesses_written.store(written + 1, Release);
+    header.turns.accesses_written.store(written + 1, Release);
 }
 
 /// Is there nothing more to write down, and nobody to hold back?
 fn is_full() -> bool {
-    WRITTEN.load(Relaxed) >= order::header().accesses_max && holds::reversals().next().is_none()
+    WRITTEN.load(Relaxed) >= order::header().accesses_max && turns::now().reversals().next().is_none()
 }
 
 /// Are they so slow that time says nothing?
@@ -563,9 +569,9 @@ pub fn are_wanted() -> bool {
     order::header().accesses_max > 0 && IS_ON.load(Relaxed)
 }
 
-/// From here on, `thread` is followed.
-pub fn note_followed(thread: u32) {
-    append(&seat(thread).place(thread), 0, flag::BEYOND | flag::FOLLOWED);
+/// From this block on, its thread is followed.
+pub fn note_followed(place: &Place) {
+    append(place, 0, flag::BEYOND | flag::FOLLOWED);
 }
 
 /// A thread that is followed has come to a switch point.
@@ -579,19 +585,23 @@ pub fn note_synchronisation(place: &Place, what: u32, object: u64) {
     }
 }
 
-/// A copy of a process goes on, in the thread `me`: its moves may concern other memory, and have begun to.
+/// A copy of a process goes on, in the thread `me`: its edits may concern other memory, and have begun to.
 pub fn go_on(me: u32) {
     let concerns = |thread: u32, place: &Place| {
-        let is_there = place.thread == thread && seat(thread).state() != State::Gone;
-        is_there && !holds::is_synchronisation(place) && seat(thread).place(thread).calls >= place.calls
+        let is_there = place.thread == thread && turn_state(thread).state() != State::Gone;
+        is_there && !is_synchronisation(place) && turn_state(thread).place(thread).calls >= place.calls
     };
-    let has_begun = |place: &Place| concerns(place.thread.min(seats::count() - 1), place);
-    let is_reversed = || holds::reversals().any(|(_, made)| has_begun(&made.at) || has_begun(&made.until));
+    let has_begun = |place: &Place| concerns(place.thread.min(turns::now().count() - 1), place);
+    let is_reversed = || {
+        turns::now()
+            .reversals()
+            .any(|(_, made)| has_begun(&made.at) || has_begun(&made.until))
+    };
     if IS_ON.load(Relaxed) {
         lift();
         REGION_COUNT.store(0, Relaxed);
         find_regions(false);
-        if !seat(me).is_quiet() {
+        if !turn_state(me).is_quiet() {
             shut();
         }
     } else if is_reversed() {

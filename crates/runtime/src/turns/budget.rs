@@ -4,8 +4,8 @@
 //! A timer of the process's own time sends a signal, to whichever thread; that one passes it to the thread that has the turn, whose
 //! handler gives the turn away, and so waits inside of the handler. Where that is depends on the time. It is never in the
 //! runtime itself.
-use crate::calls::signals;
 use crate::control;
+use crate::handlers;
 use crate::local::Local;
 use crate::sys;
 use crate::turns;
@@ -31,9 +31,7 @@ const TICKS_MAX: u32 = 50;
 /// So much more time while each access is a fault.
 const SLOW_TIMES: u32 = 20;
 
-/// Grows with each switch point.
-static PROGRESS: AtomicU64 = AtomicU64::new(0);
-/// What it was at the last look, and how many looks have found nothing else.
+/// How many switch points there had been at the last look, and how many looks have found nothing else.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 static TICKS: AtomicU32 = AtomicU32::new(0);
 /// Where the thread was found last, and how often near there with registers as one of the last times.
@@ -47,15 +45,9 @@ pub fn is_timer_signal(signal: usize) -> bool {
     signal == SIGNAL && turns::is_on()
 }
 
-#[inline]
-pub fn note_progress() {
-    // Only who has the turn writes.
-    PROGRESS.store(PROGRESS.load(Relaxed) + 1, Relaxed);
-}
-
 /// Once for each process.
 pub fn begin() {
-    signals::install(SIGNAL, on_tick);
+    handlers::install(SIGNAL, on_tick);
     #[repr(C)]
     struct Event {
         value: usize,
@@ -98,7 +90,7 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
     // SAFETY: the kernel's siginfo.
     let is_tick = unsafe { (*info).si_code } == libc::SI_TIMER;
     if is_tick {
-        let now = PROGRESS.load(Relaxed);
+        let now = turns::SCHEDULER.progress();
         if SEEN.swap(now, Relaxed) != now {
             TICKS.store(0, Relaxed);
             SAME_PLACE.store(0, Relaxed);
@@ -106,14 +98,14 @@ extern "C" fn on_tick(_: c_int, info: *mut libc::siginfo_t, context: *mut c_void
         }
         TICKS.fetch_add(1, Relaxed);
     }
-    let holder = turns::HOLDER.load(Relaxed);
+    let holder = turns::SCHEDULER.holder();
     match Local::current() {
         Some(local) if local.index == holder => {
             // SAFETY: the kernel's context of this thread.
             let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
             let at = registers[libc::REG_RIP as usize] as u64;
             // What we call of libc's is not ours.
-            if !labels::is_ours(at) && !turns::IS_DECIDING.load(Relaxed) && is_spent(at, registers) {
+            if !labels::is_ours(at) && !turns::SCHEDULER.is_deciding() && is_spent(at, registers) {
                 give_way(local);
             }
         }
@@ -162,7 +154,7 @@ fn note_registers(registers: &[i64]) -> bool {
 }
 
 fn give_way(local: &Local) {
-    let spent = &control::header().budgets_spent;
+    let spent = &control::header().turns.budgets_spent;
     spent.store(spent.load(Relaxed) + 1, Relaxed);
     turns::give_way_after_all(local);
 }

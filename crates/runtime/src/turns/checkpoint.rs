@@ -4,28 +4,26 @@
 //! *checkpoint*: it stays where it is, and waits on a socket for orders of the tool. For each it forks again, and that child is an
 //! *attempt*: it takes the files that came with the order, creates the other threads anew, each where it waited, and goes on.
 //!
-//! - A fork copies one thread. The others wait for their turn, at one place of the runtime (`turns::wait`). Before the fork, each
+//! - A fork copies one thread. The others wait for their turn, at one place of the runtime (`turn_scheduler::Turns::wait`). Before the fork, each
 //!   of them writes down what a new thread needs to go on there (`Saved`): what its registers are, and what the kernel knows of it. All
 //!   else is memory.
 //! - Both children are the tool's, not of whoever forked them (`CLONE_PARENT`): the tool waits for them, and attempts die with it. A
 //!   checkpoint ends when the tool's end of its socket is closed.
-//! - The kernel has other names for the threads of an attempt. In the program's memory stay the old ones (`Seat::name`), by which
+//! - The kernel has other names for the threads of an attempt. In the program's memory stay the old ones (`TurnState::name`), by which
 //!   locks know their owners, and libc whom it sends a signal. A thread that is created later has one name only.
 //! - What processes share must not be shared by attempts: control memory is copied before the fork, and each attempt has its own.
 //!   A program that shares memory, that is hosted, or that has threads that we do not know, has no checkpoints.
-use crate::calls::signals;
 use crate::control;
-use crate::host;
+use crate::handlers;
+use crate::hosting;
 use crate::local::Local;
-use crate::replay;
+use crate::standstill;
 use crate::sys;
 use crate::turns;
 use crate::turns::accesses;
 use crate::turns::budget;
 use crate::turns::order;
-use crate::turns::seats;
-use crate::turns::seats::State;
-use crate::turns::seats::seat;
+use crate::turns::turn_state;
 use core::arch::asm;
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -40,7 +38,6 @@ use runtime_abi::CONTROL_BYTES;
 use runtime_abi::ControlHeader;
 use runtime_abi::HEADER_BYTES;
 use runtime_abi::ROOT_CONTROL_ADDRESS;
-use runtime_abi::RUNTIME_REGION;
 use runtime_abi::THREADS_MAX;
 use runtime_abi::ThreadSlot;
 use runtime_abi::checkpoint::AT_ONCE_MAX;
@@ -50,14 +47,14 @@ use runtime_abi::checkpoint::FIRST_FD;
 use runtime_abi::checkpoint::Hello;
 use runtime_abi::checkpoint::MAGIC;
 use runtime_abi::checkpoint::Order;
+use runtime_abi::memory_map;
+use runtime_abi::memory_map::CHECKPOINT_STACKS;
 use runtime_abi::thread_state;
+use turn_scheduler::State;
 
 /// Where control memory is copied to: private memory, so that a fork has it as it was.
-const SNAPSHOT: u64 = RUNTIME_REGION + 0x0700_0000_0000;
-/// Stacks for what is done here.
-const STACKS: u64 = RUNTIME_REGION + 0x0780_0000_0000;
-const STACK_BYTES: usize = 1 << 16;
-const OURS: core::ops::Range<u64> = RUNTIME_REGION..RUNTIME_REGION + 0x0e00_0000_0000;
+const SNAPSHOT: u64 = memory_map::SNAPSHOT.start;
+const STACK_BYTES: usize = CHECKPOINT_STACKS.stride as usize;
 const LONG_NS: u64 = 1_000_000_000;
 const PR_GET_TID_ADDRESS: usize = 40;
 const ARCH_SET_GS: usize = 0x1001;
@@ -126,7 +123,7 @@ pub fn open() {
     let got = sys::read(file, &mut bytes).max(0) as usize;
     sys::close(file);
     let (positions, _) = bytes[..got.min(bytes.len())].as_chunks();
-    let has_stacks = sys::map_at(STACKS, THREADS_MAX * STACK_BYTES, -1, 0, true).is_ok();
+    let has_stacks = sys::map_at(CHECKPOINT_STACKS.start, CHECKPOINT_STACKS.bytes as usize, -1, 0, true).is_ok();
     for (at, position) in positions.iter().enumerate().filter(|_| has_stacks) {
         want(at, u64::from_le_bytes(*position), FIRST_FD + at as i32);
     }
@@ -164,7 +161,7 @@ pub fn hides_from_copies(number: i64, arguments: &[usize; 6]) -> bool {
 /// Another input of the order has happened, in the thread that calls.
 #[inline]
 pub fn look(me: u32) {
-    if control::header().order_reached.load(Relaxed) == NEXT.load(Relaxed) {
+    if control::header().turns.order_reached.load(Relaxed) == NEXT.load(Relaxed) {
         elsewhere(me, make);
     }
 }
@@ -193,17 +190,16 @@ extern "C" fn make(me: u32) {
     if !can_be_copied(me) {
         return sys::close(socket);
     }
-    let was_deciding = turns::IS_DECIDING.swap(true, Relaxed);
-    let blocked = signals::block_all();
+    let was_deciding = turns::SCHEDULER.is_deciding();
+    turns::SCHEDULER.set_deciding(true);
+    let blocked = handlers::block_all();
     UNSAVED.store(0, Relaxed);
     save(me, blocked);
     SAVED_COUNT.store(0, Relaxed);
     let mut count = 0;
     for thread in others(me) {
         count += 1;
-        let word = &seat(thread).go;
-        word.store(turns::SAVE, Release);
-        sys::futex_wake_all(word);
+        turns::now().ask_to_save(thread);
     }
     wait_for(&SAVED_COUNT, count);
     if UNSAVED.load(Relaxed) == 0 && snapshot() {
@@ -218,8 +214,8 @@ extern "C" fn make(me: u32) {
     // In an attempt nobody waits there.
     SAVES.fetch_add(1, Release);
     sys::futex_wake_all(&SAVES);
-    turns::IS_DECIDING.store(was_deciding, Relaxed);
-    signals::restore(blocked);
+    turns::SCHEDULER.set_deciding(was_deciding);
+    handlers::restore(blocked);
 }
 
 fn wait_for(count: &AtomicU32, enough: u32) {
@@ -234,17 +230,17 @@ fn wait_for(count: &AtomicU32, enough: u32) {
 
 /// Threads that wait for their turn.
 fn others(me: u32) -> impl Iterator<Item = u32> {
-    (0..seats::count()).filter(move |thread| *thread != me && seat(*thread).state() != State::Gone)
+    (0..turns::now().count()).filter(move |thread| *thread != me && turn_state(*thread).state() != State::Gone)
 }
 
 /// Threads whose accesses are counted since the middle of a block could not be told from others in a copy.
 fn can_be_copied(me: u32) -> bool {
-    let stands_badly = |thread: u32| seat(thread).state() == State::Held || seat(thread).spins();
-    let is_creating = Local::current().is_none_or(|local| local.is_creating);
+    let stands_badly = |thread: u32| turn_state(thread).state() == State::Held || turn_state(thread).spins();
+    let is_creating = Local::current().is_none_or(|local| local.is_creating.get());
     // A hosted program's threads have more than is given to new ones here: GS, and where the kernel sends their calls.
-    !host::is_on()
-        && control::root().processes.load(Relaxed) == 0
-        && turns::LEAVING.load(Relaxed) == 0
+    !hosting::is_on()
+        && control::root().shared.processes.load(Relaxed) == 0
+        && !turns::SCHEDULER.is_somebody_leaving()
         && !is_creating
         && !others(me).any(stands_badly)
         && are_all_threads_known(me)
@@ -261,11 +257,11 @@ fn are_all_threads_known(me: u32) -> bool {
     let is_known = |id: u32| {
         let is_it = |thread: u32| {
             let slot = control::slot(thread);
-            let stays = seat(thread).state() != State::Gone || slot.state.load(Relaxed) == thread_state::STOPPED;
+            let stays = turn_state(thread).state() != State::Gone || slot.state.load(Relaxed) == thread_state::STOPPED;
             stays && slot.os_thread.load(Relaxed) == id
         };
         // A main thread that has ended stays in the list. One that begins may not have said its name yet.
-        id == sys::process_id() || id == sys::thread_id() || (0..seats::count()).any(is_it)
+        id == sys::process_id() || id == sys::thread_id() || (0..turns::now().count()).any(is_it)
     };
     let mut buffer = [0u8; 2048];
     let (mut known, mut unknown) = (0, 0);
@@ -354,7 +350,7 @@ impl MapsLine {
     }
 
     fn is_shared(&self) -> bool {
-        self.rights[1] == b'w' && self.rights[3] == b's' && !OURS.contains(&self.start)
+        self.rights[1] == b'w' && self.rights[3] == b's' && !memory_map::RUNTIME.contains(self.start)
     }
 }
 
@@ -371,7 +367,7 @@ fn snapshot() -> bool {
 
 /// The header and the slots that are in use.
 fn control_bytes() -> usize {
-    HEADER_BYTES + seats::count() as usize * size_of::<ThreadSlot>()
+    HEADER_BYTES + turns::now().count() as usize * size_of::<ThreadSlot>()
 }
 
 /// The thread waits for its turn, and is asked to write down how it stands. Returns when that has been used, or in a new thread in
@@ -390,7 +386,7 @@ fn elsewhere(me: u32, act: extern "C" fn(u32)) {
 }
 
 fn stack_of(thread: u32) -> u64 {
-    STACKS + u64::from(thread) * STACK_BYTES as u64
+    CHECKPOINT_STACKS.part(u64::from(thread))
 }
 
 /// Notes where and with what the caller goes on, and calls `act` on another stack. A new thread goes on at `__refrain_go_on`, as if
@@ -499,7 +495,7 @@ fn serve(me: u32, socket: i32) {
     }
     let hello = Hello {
         magic: MAGIC,
-        event: control_snapshot().order_reached.load(Relaxed),
+        event: control_snapshot().turns.order_reached.load(Relaxed),
         shown: SHOWN.each_ref().map(|bytes| bytes.load(Relaxed)),
         process: sys::process_id(),
         reserved: 0,
@@ -526,7 +522,7 @@ fn serve(me: u32, socket: i32) {
 fn end(status: usize) -> ! {
     // SAFETY: ends the process.
     unsafe { sys::syscall(libc::SYS_exit_group, [status, 0, 0, 0, 0, 0]) };
-    replay::sleep_forever()
+    standstill::sleep_forever()
 }
 
 fn control_snapshot() -> &'static ControlHeader {
@@ -596,7 +592,7 @@ fn receive(socket: i32, files: &mut [i32; FILES_MAX]) -> Option<&'static Order> 
 /// A copy of the checkpoint goes on as a process of its own. What cannot be done shows in that it never says to be there.
 fn begin_attempt(me: u32, wish: &Order, files: &[i32; FILES_MAX]) {
     let [memory, output, errors, sockets @ ..] = *files;
-    let tool = control_snapshot().tool;
+    let tool = control_snapshot().identity.tool;
     // SAFETY: numbers only.
     let is_orphan = unsafe {
         sys::syscall(
@@ -629,7 +625,7 @@ fn begin_attempt(me: u32, wish: &Order, files: &[i32; FILES_MAX]) {
     }
     wait_for(&RESTORED, count);
     // Release: the tool looks at it.
-    control::header().attached.store(1, Release);
+    control::header().progress.attached.store(1, Release);
     accesses::go_on(me);
 }
 
@@ -639,18 +635,18 @@ fn take_control(memory: i32, wish: &Order) -> Result<(), i32> {
     let was = unsafe { core::slice::from_raw_parts(SNAPSHOT as *const u8, control_bytes_of_snapshot()) };
     let field = |offset: usize, bytes: &[u8]| sys::write_at(memory, [bytes, &[]], offset as u64);
     let directory = &wish.directory[..(wish.directory_bytes as usize).min(wish.directory.len())];
-    let begin = offset_of!(ControlHeader, attached);
-    // What comes before is the tool's, and the same.
+    // The settings before it are the tool's, and the same.
+    let begin = offset_of!(ControlHeader, identity);
     field(begin, &was[begin..])?;
-    field(begin, &0u32.to_le_bytes())?;
+    field(offset_of!(ControlHeader, progress.attached), &0u32.to_le_bytes())?;
     field(offset_of!(ControlHeader, run_directory), directory)?;
     field(
-        offset_of!(ControlHeader, run_directory_bytes),
+        offset_of!(ControlHeader, identity.run_directory_bytes),
         &wish.directory_bytes.to_le_bytes(),
     )?;
     for counter in [
-        offset_of!(ControlHeader, points_written),
-        offset_of!(ControlHeader, accesses_written),
+        offset_of!(ControlHeader, turns.points_written),
+        offset_of!(ControlHeader, turns.accesses_written),
     ] {
         field(counter, &0u64.to_le_bytes())?;
     }
@@ -659,7 +655,7 @@ fn take_control(memory: i32, wish: &Order) -> Result<(), i32> {
 }
 
 fn control_bytes_of_snapshot() -> usize {
-    let threads = (control_snapshot().threads.load(Relaxed) as usize).min(THREADS_MAX);
+    let threads = (control_snapshot().progress.threads.load(Relaxed) as usize).min(THREADS_MAX);
     HEADER_BYTES + threads * size_of::<ThreadSlot>()
 }
 
@@ -667,9 +663,10 @@ fn control_bytes_of_snapshot() -> usize {
 pub fn with_real_names(number: i64, arguments: &[usize; 6]) -> [usize; 6] {
     let mut real = *arguments;
     if number == libc::SYS_tgkill {
-        let is_named =
-            |thread: &u32| seat(*thread).state() != State::Gone && seat(*thread).name() as usize == arguments[1];
-        if let Some(thread) = (0..seats::count()).find(is_named) {
+        let is_named = |thread: &u32| {
+            turn_state(*thread).state() != State::Gone && turn_state(*thread).name() as usize == arguments[1]
+        };
+        if let Some(thread) = (0..turns::now().count()).find(is_named) {
             real[1] = control::slot(thread).os_thread.load(Relaxed) as usize;
         }
     }
@@ -698,7 +695,7 @@ pub fn rename_locks(me: u32) {
     const OWNER: u32 = 0x3fff_ffff;
     /// As many as the kernel looks at.
     const LOCKS_MAX: u32 = 2048;
-    let (name, real) = (seat(me).name(), control::slot(me).os_thread.load(Relaxed));
+    let (name, real) = (turn_state(me).name(), control::slot(me).os_thread.load(Relaxed));
     let head = SAVED[me as usize].robust[0].load(Relaxed);
     if name == real || head == 0 {
         return;
@@ -707,7 +704,8 @@ pub fn rename_locks(me: u32) {
     let word_at = |place: u64| unsafe { (place as *const u64).read_volatile() };
     let offset = word_at(head + OFFSET_AT);
     let rename = |entry: u64| {
-        // SAFETY: as above.
+        // SAFETY: an entry of the list that the thread has told the kernel of, and so the word of a lock, at the offset
+        // that the list has for all.
         let lock = unsafe { AtomicU32::from_ptr((entry & !1).wrapping_add(offset) as *mut u32) };
         let now = lock.load(Relaxed);
         if now & OWNER == name {
@@ -795,5 +793,5 @@ extern "C" fn stand_again(me: u32) {
     }
     RESTORED.fetch_add(1, Release);
     sys::futex_wake_all(&RESTORED);
-    signals::restore(word(&saved.blocked));
+    handlers::restore(word(&saved.blocked));
 }

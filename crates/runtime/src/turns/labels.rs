@@ -100,7 +100,7 @@ pub fn is_the_loaders(address: u64) -> bool {
     LOADERS.contains(address)
 }
 
-fn is_the_programs(address: u64) -> bool {
+pub fn is_the_programs(address: u64) -> bool {
     ALL.contains(address) && is_in_some(address)
 }
 

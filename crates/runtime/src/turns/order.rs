@@ -1,104 +1,99 @@
 //! The recorded order of inputs, mapped from the file `turns`.
 use crate::control;
-use crate::ending;
+use crate::failure;
 use crate::sys;
+use crate::turns;
 use crate::turns::accesses;
 use crate::turns::checkpoint;
-use crate::turns::follow;
-use crate::turns::holds;
 use crate::turns::points;
-use crate::turns::seats::seat;
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::Relaxed;
-use run_model::RunKind;
-use runtime_abi::RUNTIME_REGION;
+use runtime_abi::memory_map;
+use runtime_abi::turns_file::EditEntry;
 use runtime_abi::turns_file::FILE_NAME;
 use runtime_abi::turns_file::MAGIC;
-use runtime_abi::turns_file::MoveEntry;
-use runtime_abi::turns_file::NO_RUN;
 use runtime_abi::turns_file::ThreadTurns;
 use runtime_abi::turns_file::TurnRun;
 use runtime_abi::turns_file::TurnsHeader;
 use runtime_abi::turns_file::VERSION;
+use turn_scheduler::Order;
 
-const REST: u32 = RunKind::Rest as u32;
-const RETURN: u32 = RunKind::Return as u32;
-const TURNS: u64 = RUNTIME_REGION + 0x0a00_0000_0000;
+const TURNS: u64 = memory_map::TURNS.start;
 /// Another one, while it is compared with that.
-const OTHER_TURNS: u64 = RUNTIME_REGION + 0x0a80_0000_0000;
+const OTHER_TURNS: u64 = memory_map::OTHER_TURNS.start;
 
-static IS_ON: AtomicBool = AtomicBool::new(false);
-/// The run under way, and how many of its inputs have happened.
-static RUN: AtomicU32 = AtomicU32::new(0);
-static HAPPENED: AtomicU32 = AtomicU32::new(0);
-
-/// Do threads take turns?
-#[inline]
-pub fn is_on() -> bool {
-    IS_ON.load(Relaxed)
-}
-
-/// Replay: threads take turns if the tool has written down the order of their inputs.
+/// Threads take turns: by the order of their inputs that the tool has written down.
 pub fn open() {
-    IS_ON.store(false, Relaxed);
-    if map_file(FILE_NAME, TURNS).is_none() {
-        return;
+    if map_file(FILE_NAME, &memory_map::TURNS).is_none() {
+        failure::die(
+            b"threads are to take turns, and nobody has written down the order of their inputs",
+            0,
+        );
     }
-    RUN.store(0, Relaxed);
-    HAPPENED.store(0, Relaxed);
-    IS_ON.store(true, Relaxed);
+    turns::now().open();
     points::open();
-    follow::open();
     accesses::open();
     checkpoint::open();
 }
 
+/// The order, as it is mapped.
+#[inline]
+pub fn now() -> Order<'static> {
+    Order {
+        threads: threads_at(TURNS),
+        runs: runs_at(TURNS),
+        edits: edits_at(TURNS),
+    }
+}
+
 /// Maps a file of this layout for good, if there is one. Of a process that was forked: in the place of its parent's, as the schedule.
-pub fn map_file(name: &str, place: u64) -> Option<&'static TurnsHeader> {
+pub fn map_file(name: &str, region: &memory_map::Region) -> Option<&'static TurnsHeader> {
     let mut buffer = [0; 4352];
     let path = control::path_in_run(name.as_bytes(), &mut buffer);
     let file = sys::open(path, libc::O_RDWR).ok()?;
-    let bytes = sys::file_bytes(file);
-    let is_mapped =
-        bytes >= size_of::<TurnsHeader>() as u64 && sys::map_at(place, bytes as usize, file, 0, true).is_ok();
+    let (place, bytes) = (region.start, sys::file_bytes(file));
+    let is_mapped = bytes >= size_of::<TurnsHeader>() as u64
+        && region.has_room_for(bytes)
+        && sys::map_at(place, bytes as usize, file, 0, true).is_ok();
     sys::close(file);
     if !is_mapped {
-        ending::die(b"cannot map the order of this run's inputs", 0);
+        failure::die(b"cannot map the order of this run's inputs", 0);
     }
     let header = header_at(place);
     if header.magic != MAGIC || header.version != VERSION || bytes_of(header) != bytes {
-        ending::die(b"the order of this run's inputs is damaged", 0);
+        failure::die(b"the order of this run's inputs is damaged", 0);
     }
     Some(header)
 }
 
-/// A copy of a process: the order is the same, the moves are others, and so is what is to be written down.
+/// A copy of a process: the order is the same, the edits are others, and so is what is to be written down.
 pub fn open_again() {
     let mut buffer = [0; 4352];
     let path = control::path_in_run(FILE_NAME.as_bytes(), &mut buffer);
     let Ok(file) = sys::open(path, libc::O_RDWR) else {
-        ending::die(b"cannot open the order of this run's inputs", 0);
+        failure::die(b"cannot open the order of this run's inputs", 0);
     };
     let bytes = sys::file_bytes(file);
     let is_mapped = |at: u64| sys::map_at(at, bytes as usize, file, 0, true).is_ok();
-    if bytes < size_of::<TurnsHeader>() as u64 || !is_mapped(OTHER_TURNS) {
-        ending::die(b"cannot map the order of this run's inputs", 0);
+    if bytes < size_of::<TurnsHeader>() as u64
+        || !memory_map::OTHER_TURNS.has_room_for(bytes)
+        || !is_mapped(OTHER_TURNS)
+    {
+        failure::die(b"cannot map the order of this run's inputs", 0);
     }
     let new = header_at(OTHER_TURNS);
     let old = header();
     if (new.magic, new.version, new.threads, new.runs) != (old.magic, old.version, old.threads, old.runs)
         || bytes != bytes_of(new)
     {
-        ending::die(b"this is not the order of this run's inputs", 0);
+        failure::die(b"this is not the order of this run's inputs", 0);
     }
-    holds::number_moves_again(moves(), moves_at(OTHER_TURNS));
+    turns::now().number_edits_again(edits_at(TURNS), edits_at(OTHER_TURNS));
     if !is_mapped(TURNS) {
-        ending::die(b"cannot map the order of this run's inputs", 0);
+        failure::die(b"cannot map the order of this run's inputs", 0);
     }
     sys::close(file);
     // SAFETY: nobody looks there any more.
     unsafe { sys::unmap(OTHER_TURNS, bytes.next_multiple_of(4096) as usize) };
+    turns::now().forget_points();
     points::open();
     accesses::open_file();
 }
@@ -107,7 +102,7 @@ fn bytes_of(header: &TurnsHeader) -> u64 {
     size_of::<TurnsHeader>() as u64
         + header.threads as u64 * size_of::<ThreadTurns>() as u64
         + header.runs * size_of::<TurnRun>() as u64
-        + header.moves * size_of::<MoveEntry>() as u64
+        + header.edits * size_of::<EditEntry>() as u64
 }
 
 pub fn header() -> &'static TurnsHeader {
@@ -119,112 +114,22 @@ fn header_at(place: u64) -> &'static TurnsHeader {
     unsafe { &*(place as *const TurnsHeader) }
 }
 
-fn threads() -> &'static [ThreadTurns] {
-    threads_at(TURNS)
-}
-
 fn threads_at(place: u64) -> &'static [ThreadTurns] {
     let at = place as usize + size_of::<TurnsHeader>();
     // SAFETY: `map_file` found the file to be exactly as long as its header says.
     unsafe { core::slice::from_raw_parts(at as *const ThreadTurns, header_at(place).threads as usize) }
 }
 
-fn runs() -> &'static [TurnRun] {
-    runs_at(TURNS)
-}
-
 /// The runs of a file that `map_file` has mapped there.
 pub fn runs_at(place: u64) -> &'static [TurnRun] {
     let at = threads_at(place).as_ptr_range().end;
-    // SAFETY: as above.
+    // SAFETY: `map_file` found the file to be exactly as long as its header says; the runs follow the threads.
     unsafe { core::slice::from_raw_parts(at.cast(), header_at(place).runs as usize) }
 }
 
-pub fn moves() -> &'static [MoveEntry] {
-    moves_at(TURNS)
-}
-
-fn moves_at(place: u64) -> &'static [MoveEntry] {
+fn edits_at(place: u64) -> &'static [EditEntry] {
     let header = header_at(place);
-    let before = bytes_of(header) - header.moves * size_of::<MoveEntry>() as u64;
-    // SAFETY: as above.
-    unsafe { core::slice::from_raw_parts((place + before) as *const MoveEntry, header.moves as usize) }
-}
-
-/// The inputs that `thread` has had when it enters the window.
-pub fn window_of(thread: u32) -> u64 {
-    threads().get(thread as usize).map_or(0, |thread| thread.window)
-}
-
-/// The run that has the first input of `thread`.
-pub fn first_run(thread: u32) -> u32 {
-    threads().get(thread as usize).map_or(NO_RUN, |thread| thread.first)
-}
-
-/// Whose input is the next one of the order, or who has to come to a stop before it; nobody, if all have happened.
-pub fn next_thread() -> Option<u32> {
-    loop {
-        let run = runs().get(RUN.load(Relaxed) as usize)?;
-        let is_passed = match run.kind {
-            REST => seat(run.thread).is_at_rest(),
-            // Nobody else could go on.
-            RETURN => seat(run.thread).next_run() != RUN.load(Relaxed),
-            _ => false,
-        };
-        if !is_passed {
-            return Some(run.thread);
-        }
-        begin_next(run);
-    }
-}
-
-/// Whose input is next, if nobody has to come to a stop, or to go on, before it.
-pub fn next_input() -> Option<u32> {
-    let thread = next_thread()?;
-    let is_input = runs()[RUN.load(Relaxed) as usize].count != 0;
-    is_input.then_some(thread)
-}
-
-/// Does `thread` have to wait until the order has it go on behind its last input?
-pub fn has_to_return(thread: u32) -> bool {
-    let run = runs().get(seat(thread).next_run() as usize);
-    run.is_some_and(|run| run.kind == RETURN)
-}
-
-/// It goes on.
-pub fn pass_return(thread: u32) {
-    let index = seat(thread).next_run();
-    if let Some(run) = runs().get(index as usize) {
-        seat(thread).set_next_run(run.next);
-    }
-}
-
-/// Nobody can go on: if somebody was to come to a stop first, that one need not.
-pub fn pass_rest() -> bool {
-    let rest = runs().get(RUN.load(Relaxed) as usize).filter(|run| run.kind == REST);
-    rest.map(begin_next).is_some()
-}
-
-fn begin_next(run: &TurnRun) {
-    let index = RUN.load(Relaxed);
-    HAPPENED.store(0, Relaxed);
-    RUN.store(index + 1, Relaxed);
-    if seat(run.thread).next_run() == index {
-        seat(run.thread).set_next_run(run.next);
-    }
-}
-
-/// The next input of the order has happened.
-pub fn advance() {
-    let index = RUN.load(Relaxed);
-    let Some(run) = runs().get(index as usize) else {
-        return;
-    };
-    let reached = &control::header().order_reached;
-    reached.store(reached.load(Relaxed) + 1, Relaxed);
-    let happened = HAPPENED.load(Relaxed) + 1;
-    if happened < run.count {
-        return HAPPENED.store(happened, Relaxed);
-    }
-    begin_next(run);
+    let before = bytes_of(header) - header.edits * size_of::<EditEntry>() as u64;
+    // SAFETY: `map_file` found the file to be exactly as long as its header says; it ends with the edits.
+    unsafe { core::slice::from_raw_parts((place + before) as *const EditEntry, header.edits as usize) }
 }

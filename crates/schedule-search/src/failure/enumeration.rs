@@ -8,8 +8,8 @@ use crate::Access;
 use crate::Attempt;
 use crate::Ending;
 use crate::Layer;
-use crate::Move;
 use crate::Plan;
+use crate::ScheduleEdit;
 use crate::Statistics;
 use crate::tree::Choice;
 use crate::tree::Choices;
@@ -18,7 +18,7 @@ use crate::tree::Node;
 use crate::tree::signature;
 
 /// The place of the next attempt in the order of enumeration. Loops, from the outermost: rounds (bounds), windows, number of
-/// layers, moves added, nodes with so many, layers, choices.
+/// layers, edits added, nodes with so many, layers, choices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub round: u64,
@@ -52,7 +52,7 @@ impl Failure {
             let has_whole = self.trees.last().is_some_and(|tree| tree.window.is_whole());
             let is_beyond = window >= self.trees.len() && has_whole;
             if window as u64 >= given.tuning.windows(round) || is_beyond {
-                // More moves can only be added to what was tried.
+                // More edits can only be added to what was tried.
                 let has_all_windows = is_beyond || given.tuning.windows(round + 1) == given.tuning.windows(round);
                 let is_over = given.tuning.is_last(round) || has_all_windows && !has_tried;
                 if !is_over {
@@ -126,8 +126,9 @@ impl Failure {
                 let choices = self.preemptions(node, layer, &cursor, given);
                 if cursor.depth == 0 && layer != Layer::Calls {
                     counted.windows += u64::from(cursor.layer == 0);
-                    let is_preemption =
-                        |choice: &&Choice| matches!(choice.made, Move::Preempt { .. } | Move::Advance { .. });
+                    let is_preemption = |choice: &&Choice| {
+                        matches!(choice.made, ScheduleEdit::Preempt { .. } | ScheduleEdit::Advance { .. })
+                    };
                     counted.window_preemptions += choices.list.iter().filter(is_preemption).count() as u64;
                 }
                 self.set_choices(choices, counted);
@@ -193,8 +194,10 @@ impl Failure {
         {
             let points = &node.points;
             let commutes = |choice: &Choice| match choice.made {
-                Move::Preempt { to, .. } | Move::Advance { to, .. } => footprints.commute(points, choice.passed, to),
-                Move::Reverse { .. } | Move::Delay { .. } => false,
+                ScheduleEdit::Preempt { to, .. } | ScheduleEdit::Advance { to, .. } => {
+                    footprints.commute(points, choice.passed, to)
+                }
+                ScheduleEdit::Reverse { .. } | ScheduleEdit::Delay { .. } => false,
             };
             let (before, mut index) = (choices.len(), 0);
             choices.retain(|choice| {
@@ -243,9 +246,9 @@ impl Failure {
         let node = self.node()?;
         let plan = node.with(&choice, &tree.window);
         match choice.made {
-            Move::Preempt { .. } | Move::Advance { .. } => counted.coarse += 1,
-            Move::Reverse { hold, .. } if hold.is_synchronisation() => counted.coarse += 1,
-            Move::Reverse { .. } | Move::Delay { .. } => counted.fine += 1,
+            ScheduleEdit::Preempt { .. } | ScheduleEdit::Advance { .. } => counted.coarse += 1,
+            ScheduleEdit::Reverse { hold, .. } if hold.is_synchronisation() => counted.coarse += 1,
+            ScheduleEdit::Reverse { .. } | ScheduleEdit::Delay { .. } => counted.fine += 1,
         }
         if self.is_progress(attempt) {
             return Some(plan);
@@ -281,7 +284,7 @@ impl Failure {
         None
     }
 
-    /// The choices from the cursor on that are known already: of its node, and of those after it with as many moves.
+    /// The choices from the cursor on that are known already: of its node, and of those after it with as many edits.
     pub fn tries(&self, most: usize, given: &Circumstances) -> Vec<(&Node, Choice)> {
         let mut cursor = self.cursor;
         let mut found = Vec::new();
@@ -333,7 +336,7 @@ impl Failure {
         self.trees.get(window)?.levels.get(depth)?.get(node)
     }
 
-    /// A layer whose moves are made at switch points; none if it reverses accesses.
+    /// A layer whose edits are made at switch points; none if it reverses accesses.
     fn at_points(&self, layer: usize, given: &Circumstances) -> Option<Layer> {
         let layer = *given.tuning.layers.get(layer)?;
         (!layer.is_of_accesses()).then_some(layer)

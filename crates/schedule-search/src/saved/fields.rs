@@ -10,11 +10,11 @@ use crate::Ending;
 use crate::Label;
 use crate::Layer;
 use crate::Minimising;
-use crate::Move;
 use crate::Outcome;
 use crate::Plan;
 use crate::PointKind;
 use crate::Reduction;
+use crate::ScheduleEdit;
 use crate::Scope;
 use crate::Spot;
 use crate::Statistics;
@@ -83,7 +83,7 @@ fields! {
     ThreadIndex { 0 }
     Spot { thread, calls, nth }
     AccessId { block, address, nth }
-    Plan { moves }
+    Plan { edits }
     Window { from }
     SwitchPoint { spot, label, kind, object, is_after, next, to, runnable }
     Access { id, label, is_write, passed, next, is_beyond }
@@ -93,7 +93,7 @@ fields! {
     }
     Statistics {
         attempts, opening, point_traces, access_traces, recalled, coarse, fine, minimising, unused, failures, cache_hits,
-        windows, windows_traced, window_preemptions, window_races, left_out, duplicates, moves_admitted, moves_needed
+        windows, windows_traced, window_preemptions, window_races, left_out, duplicates, edits_admitted, edits_needed
     }
     Reach { who, label, back, is_synchronisation }
     Cache { recipes }
@@ -111,7 +111,7 @@ fields! {
 }
 
 alternatives! {
-    Move {
+    ScheduleEdit {
         0 = Preempt { at: at, to: to },
         1 = Reverse { hold: hold, until: until },
         2 = Delay { hold: hold },

@@ -19,10 +19,10 @@ use schedule_search::Caching;
 use schedule_search::Ending;
 use schedule_search::Layer;
 use schedule_search::Minimising;
-use schedule_search::Move;
 use schedule_search::Outcome;
 use schedule_search::Reduction;
 use schedule_search::Replays;
+use schedule_search::ScheduleEdit;
 use schedule_search::Search;
 use schedule_search::Spot;
 use schedule_search::Statistics;
@@ -111,7 +111,7 @@ fn one_thread_may_go_on_as_far_as_it_can() {
     let Outcome::Found(plan) = outcome else {
         panic!("{outcome:?}");
     };
-    assert!(matches!(plan.moves[..], [Move::Advance { .. }]), "{plan:?}");
+    assert!(matches!(plan.edits[..], [ScheduleEdit::Advance { .. }]), "{plan:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn two_preemptions_need_a_bound_of_two() {
         ..coarse_only()
     };
     let statistics = find(&program, &recording, two);
-    assert_eq!(statistics.moves_needed, 2);
+    assert_eq!(statistics.edits_needed, 2);
     // From the beginning with two: before any other layer or window.
     let at_once = Tuning {
         bound_first: 2,
@@ -138,7 +138,7 @@ fn two_preemptions_need_a_bound_of_two() {
         ..Tuning::default()
     };
     let statistics = find(&program, &recording, at_once);
-    assert_eq!((statistics.fine, statistics.moves_needed), (0, 2), "{statistics:?}");
+    assert_eq!((statistics.fine, statistics.edits_needed), (0, 2), "{statistics:?}");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn the_preceding_window_is_searched() {
         ..coarse_only()
     };
     let statistics = find(&program, &recording, far);
-    assert_eq!((statistics.moves_needed, statistics.windows), (1, 2), "{statistics:?}");
+    assert_eq!((statistics.edits_needed, statistics.windows), (1, 2), "{statistics:?}");
 }
 
 #[test]
@@ -267,11 +267,11 @@ fn preemptions_are_tried_backward() {
     assert!(matches!(outcome, Outcome::Found(_)));
     // The first one tells all switch points.
     assert_eq!(noting.asks[0].trace, Trace::Points(Window::whole(&recording.log)));
-    assert!(noting.asks[0].plan.moves.is_empty());
+    assert!(noting.asks[0].plan.edits.is_empty());
     let tried: Vec<(Spot, ThreadIndex)> = noting.asks[1..]
         .iter()
-        .map_while(|ask| match ask.plan.moves[..] {
-            [Move::Preempt { at, to }] => Some((at, to)),
+        .map_while(|ask| match ask.plan.edits[..] {
+            [ScheduleEdit::Preempt { at, to }] => Some((at, to)),
             _ => None,
         })
         .collect();
@@ -380,12 +380,12 @@ fn an_admitted_move_that_leads_nowhere_is_given_up() {
         ..coarse_only()
     };
     let statistics = find(&program, &recording, tuning);
-    assert_eq!((statistics.failures, statistics.moves_needed), (2, 1), "{statistics:?}");
+    assert_eq!((statistics.failures, statistics.edits_needed), (2, 1), "{statistics:?}");
 }
 
 #[test]
 fn a_thread_may_have_to_be_held_longer() {
-    // Until the first read, then until the second: one move each time, and in the end one move.
+    // Until the first read, then until the second: one edit each time, and in the end one edit.
     let text = "shared y = 1
         thread main
         spawn a
@@ -404,7 +404,7 @@ fn a_thread_may_have_to_be_held_longer() {
         ..Tuning::default()
     };
     let statistics = find(&program, &recording, tuning);
-    assert_eq!((statistics.failures, statistics.moves_needed), (2, 1), "{statistics:?}");
+    assert_eq!((statistics.failures, statistics.edits_needed), (2, 1), "{statistics:?}");
 }
 
 /// Says that nothing touches anything.
@@ -460,9 +460,9 @@ fn no_plan_is_tried_twice_for_a_failure() {
     let outcome = Search::new(recording.log.clone(), tuning).run(&mut noting, 1, bounded);
     assert!(matches!(outcome, Outcome::Exhausted { .. }), "{outcome:?}");
     // Traces of windows repeat the admitted plan, which is none.
-    let mut plans: Vec<Vec<Move>> = noting.asks.into_iter().map(|ask| ask.plan.moves).collect();
-    plans.retain(|moves| !moves.is_empty());
-    plans.iter_mut().for_each(|moves| moves.sort_unstable());
+    let mut plans: Vec<Vec<ScheduleEdit>> = noting.asks.into_iter().map(|ask| ask.plan.edits).collect();
+    plans.retain(|edits| !edits.is_empty());
+    plans.iter_mut().for_each(|edits| edits.sort_unstable());
     let tried = plans.len();
     plans.sort_unstable();
     plans.dedup();

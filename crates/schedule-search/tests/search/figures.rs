@@ -13,10 +13,10 @@ use schedule_search::EventLog;
 use schedule_search::Label;
 use schedule_search::Layer;
 use schedule_search::LoggedEvent;
-use schedule_search::Move;
 use schedule_search::Outcome;
 use schedule_search::Plan;
 use schedule_search::Replays;
+use schedule_search::ScheduleEdit;
 use schedule_search::Search;
 use schedule_search::Statistics;
 use schedule_search::Trace;
@@ -125,7 +125,7 @@ fn figure_1_takes_one_coarse_and_one_fine_step() {
         "{statistics:?}"
     );
     assert_eq!(statistics.failures, 2);
-    let [Move::Preempt { at, to }, Move::Reverse { hold, until }] = plan.moves[..] else {
+    let [ScheduleEdit::Preempt { at, to }, ScheduleEdit::Reverse { hold, until }] = plan.edits[..] else {
         panic!("{plan:?}");
     };
     // After the first thread's release, the second one's increment; before the first one's store, the second one's test.
@@ -149,7 +149,9 @@ fn pres_like_search_looks_at_more_races_of_figure_1() {
     let (_, two_layers, _) = find(&program, &recording, Tuning::default());
     let (plan, pres, _) = find(&program, &recording, Tuning::pres_like());
     assert!(
-        plan.moves.iter().all(|made| matches!(made, Move::Reverse { .. })),
+        plan.edits
+            .iter()
+            .all(|made| matches!(made, ScheduleEdit::Reverse { .. })),
         "{plan:?}"
     );
     assert_eq!((pres.cache_hits, pres.access_traces), (0, 2), "{pres:?}");
@@ -180,7 +182,7 @@ fn the_order_of_critical_sections_is_reversed_where_locks_are_acquired() {
     let recording = record_in_order(&program, &[(0, 0), (1, 9), (2, 17), (1, 0), (2, 0)]);
     for tuning in [Tuning::default(), Tuning::pres_like()] {
         let (plan, statistics, _) = find(&program, &recording, tuning);
-        let [Move::Reverse { hold, until }] = plan.moves[..] else {
+        let [ScheduleEdit::Reverse { hold, until }] = plan.edits[..] else {
             panic!("{plan:?}");
         };
         assert!(hold.is_synchronisation() && until.is_synchronisation(), "{plan:?}");
@@ -202,7 +204,7 @@ fn check_cause(text: &str, order: &[(usize, u64)], fails: impl Fn(&Ending) -> bo
         ..Tuning::of_the_paper()
     };
     let (plan, statistics, _) = find(&program, &recording, only);
-    assert_eq!(plan.moves.len(), 1, "{plan:?} {statistics:?}");
+    assert_eq!(plan.edits.len(), 1, "{plan:?} {statistics:?}");
 }
 
 #[test]

@@ -168,26 +168,26 @@ fn found_exactly_if_some_interleaving_meets_the_log() {
 
 #[test]
 fn every_move_that_is_left_is_needed() {
-    let mut moves = 0;
+    let mut edits = 0;
     for seed in seeds(300) {
         let Some((_, program, recording)) = sample(seed) else {
             continue;
         };
         let (outcome, statistics) = search(&program, &recording, unbounded(), ATTEMPTS_MAX);
         let Outcome::Found(plan) = outcome else { continue };
-        assert_eq!(statistics.moves_needed, plan.moves.len() as u64);
-        for left_out in 0..plan.moves.len() {
+        assert_eq!(statistics.edits_needed, plan.edits.len() as u64);
+        for left_out in 0..plan.edits.len() {
             let mut fewer = plan.clone();
-            fewer.moves.remove(left_out);
+            fewer.edits.remove(left_out);
             assert_ne!(
                 replay(&program, &recording, &fewer),
                 Ending::Complete,
-                "seed {seed}, move {left_out}"
+                "seed {seed}, edit {left_out}"
             );
-            moves += 1;
+            edits += 1;
         }
     }
-    assert!(moves > 50, "{moves}");
+    assert!(edits > 50, "{edits}");
 }
 
 #[test]

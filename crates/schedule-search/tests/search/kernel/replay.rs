@@ -15,9 +15,9 @@ use schedule_search::Ending;
 use schedule_search::EventKind;
 use schedule_search::Followed;
 use schedule_search::Label;
-use schedule_search::Move;
 use schedule_search::PointKind;
 use schedule_search::Replays;
+use schedule_search::ScheduleEdit;
 use schedule_search::Spot;
 use schedule_search::SwitchPoint;
 use schedule_search::Trace;
@@ -131,16 +131,16 @@ impl<'a> Replay<'a> {
             accesses: Vec::new(),
             followed: Vec::new(),
         };
-        for made in &ask.plan.moves {
+        for made in &ask.plan.edits {
             match *made {
-                Move::Preempt { at, to } => {
+                ScheduleEdit::Preempt { at, to } => {
                     replay.preemptions.insert(at, (to, false));
                 }
-                Move::Advance { at, to } => {
+                ScheduleEdit::Advance { at, to } => {
                     replay.preemptions.insert(at, (to, true));
                 }
-                Move::Reverse { hold, until } => replay.reversals.push((hold, Some(until), Hold::Pending)),
-                Move::Delay { hold } => replay.reversals.push((hold, None, Hold::Pending)),
+                ScheduleEdit::Reverse { hold, until } => replay.reversals.push((hold, Some(until), Hold::Pending)),
+                ScheduleEdit::Delay { hold } => replay.reversals.push((hold, None, Hold::Pending)),
             }
         }
         replay

@@ -18,7 +18,7 @@ struct Inner<T> {
     owners: AtomicUsize,
 }
 
-// SAFETY: as for `Arc`: the value is only reached by reference until its (one, we hope) drop.
+// SAFETY: like that of an `Arc`, the value is only reached by reference until its (one, we hope) drop.
 unsafe impl<T: Send + Sync> Send for Shared<T> {}
 
 impl<T> Shared<T> {

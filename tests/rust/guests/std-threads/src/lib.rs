@@ -3,6 +3,9 @@
 #![cfg(test)]
 
 use std::collections::HashMap;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::Barrier;
 use std::sync::Condvar;
@@ -292,4 +295,50 @@ fn chance_time_and_the_machine() {
     println!("{:?} {:?}", started.elapsed(), std::time::SystemTime::now());
     let address = Box::new(0u8);
     println!("{:p}", &*address);
+}
+
+unsafe extern "C" {
+    safe fn pthread_self() -> usize;
+    fn pthread_kill(thread: usize, signal: i32) -> i32;
+    fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
+    fn write(file: i32, bytes: *const u8, count: usize) -> isize;
+}
+
+const SIGUSR1: i32 = 10;
+static SIGNALLED: AtomicUsize = AtomicUsize::new(0);
+static WAKER: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn on_signal(_: i32) {
+    SIGNALLED.fetch_add(1, Relaxed);
+    // SAFETY: the kernel reads one byte.
+    unsafe { write(WAKER.load(Relaxed) as i32, b"x".as_ptr(), 1) };
+}
+
+/// A signal comes to a thread that is parked, as in servers that end on Ctrl-C: its handler wakes another thread, which wakes the parked one.
+#[test]
+fn signal_while_parked() {
+    let (mut reader, writer) = UnixStream::pair().unwrap();
+    WAKER.store(writer.as_raw_fd() as usize, Relaxed);
+    // SAFETY: the handler does nothing that handlers may not do.
+    unsafe { signal(SIGUSR1, on_signal) };
+    let (parked, handle) = (thread::current(), pthread_self());
+    let woken = Arc::new(AtomicUsize::new(0));
+    let is_over = Arc::clone(&woken);
+    let waker = thread::spawn(move || {
+        let mut byte = [0];
+        reader.read_exact(&mut byte).unwrap();
+        is_over.store(1, Release);
+        parked.unpark();
+    });
+    let sender = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(20));
+        // SAFETY: the thread waits until this one is over.
+        unsafe { pthread_kill(handle, SIGUSR1) };
+    });
+    while woken.load(Acquire) == 0 {
+        thread::park();
+    }
+    sender.join().unwrap();
+    waker.join().unwrap();
+    println!("{} signals", SIGNALLED.load(Relaxed));
 }

@@ -4,5 +4,17 @@ use proc_macro::TokenStream;
 /// The number of threads to use.
 #[proc_macro]
 pub fn threads(_: TokenStream) -> TokenStream {
-    "3usize".parse().expect("a literal")
+    text().parse().expect("a literal")
+}
+
+fn text() -> String {
+    format!("{}usize", 3)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_macro_has_tests() {
+        assert_eq!(super::text(), "3usize");
+    }
 }

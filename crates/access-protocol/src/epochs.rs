@@ -1,0 +1,40 @@
+//! Epochs: what is shared by all who have seen so far. Protocol: `README.md`.
+use crate::Backoff;
+use crate::Slot;
+use crate::Thread;
+use crate::World;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use machine::Word;
+use run_model::Kind;
+use run_model::Point;
+
+impl<W: World> Thread<W> {
+    /// From now on this thread may read whatever has been shared up to now.
+    pub fn see_epochs(&self) {
+        let epoch = self.world.epoch().load(Acquire);
+        if self.slot.seen().load(Relaxed) < epoch {
+            self.acquisition(Kind::Seen, 0, epoch as i64, &[]);
+            self.slot.seen().store(epoch, Release);
+        }
+    }
+
+    /// Creates the next epoch: an event of this thread's.
+    pub fn create_epoch(&self, kind: Kind, object: u64, sources: &[Point]) -> u64 {
+        let mut backoff = Backoff::default();
+        let lock = self.world.epoch_lock();
+        // Acquire: pairs with the Release below.
+        while lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            backoff.wait(self.world);
+        }
+        let newest = self.world.epoch();
+        let epoch = newest.load(Relaxed) + 1;
+        self.acquisition(kind, object, epoch as i64, sources);
+        // Release: pairs with the Acquire in `see_epochs`.
+        newest.store(epoch, Release);
+        self.slot.seen().store(epoch, Release);
+        lock.store(0, Release);
+        epoch
+    }
+}

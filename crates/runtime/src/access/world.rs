@@ -1,0 +1,236 @@
+//! The world of the access protocol, as it is: atomics at fixed addresses, slots in the control file, real barriers.
+use crate::access::word_scan;
+use crate::control;
+use crate::log::LogWriter;
+use crate::policy;
+use crate::sites;
+use crate::sys;
+use crate::this_machine::ThisMachine;
+use access_protocol::Element;
+use access_protocol::Hints;
+use access_protocol::Log;
+use access_protocol::Recorder;
+use access_protocol::Slot;
+use access_protocol::Tuning;
+use access_protocol::World;
+use access_protocol::generations;
+use core::sync::atomic::AtomicU8;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use log_format::RecordRef;
+use run_model::HIDING_PAGE_BYTES;
+use run_model::SiteId;
+use runtime_abi::CELL_BYTES;
+use runtime_abi::CELL_XOR;
+use runtime_abi::CHUNK_BYTES;
+use runtime_abi::CHUNK_SHADOW;
+use runtime_abi::GHOST_XOR;
+use runtime_abi::THREADS_MAX;
+use runtime_abi::ThreadSlot;
+use runtime_abi::memory_map::HIDING_PAGES;
+use turn_scheduler::gates;
+
+static EPOCH_LOCK: AtomicU32 = AtomicU32::new(0);
+
+/// Apart from the threads' slots, which they write to all the time.
+static ENDS: [[AtomicU64; generations::KEPT as usize]; THREADS_MAX] =
+    [const { [const { AtomicU64::new(0) }; generations::KEPT as usize] }; THREADS_MAX];
+
+static CHUNK_MOVES: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
+static PAGE_MOVES: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
+static STREAKS: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
+static READ_BY_SEVERAL: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
+
+static ELEMENTS: [Element<ThisMachine>; 1 << 14] = [const { Element::FREE }; 1 << 14];
+
+/// The word of the 8-byte cell of `address`.
+#[inline(always)]
+pub fn cell_word(address: u64) -> &'static AtomicU64 {
+    let at = (address & !(CELL_BYTES - 1)) ^ CELL_XOR;
+    // SAFETY: the cell shadow of all regions is reserved at startup; the XOR keeps 8-alignment.
+    unsafe { &*(at as *const AtomicU64) }
+}
+
+/// One byte for each page of the program's memory: 1 if changes of hands of its cells may have no record.
+fn hiding(address: u64) -> &'static AtomicU8 {
+    // SAFETY: reserved at startup for all addresses, and all of it may be touched.
+    unsafe { &*((HIDING_PAGES.start + address / HIDING_PAGE_BYTES) as *const AtomicU8) }
+}
+
+impl World for ThisMachine {
+    type Slot = ThreadSlot;
+    type Hint = AtomicU32;
+    type Log = LogWriter;
+
+    #[inline(always)]
+    fn chunk_word(self, address: u64) -> &'static AtomicU64 {
+        let at = CHUNK_SHADOW + (address / CHUNK_BYTES) * 8;
+        // SAFETY: the whole chunk shadow is reserved at startup when memory is observed; words are 8-aligned.
+        unsafe { &*(at as *const AtomicU64) }
+    }
+
+    #[inline(always)]
+    fn cell_word(self, address: u64) -> &'static AtomicU64 {
+        cell_word(address)
+    }
+
+    /// Like a cell word, in another shadow.
+    #[inline(always)]
+    fn ghost_word(self, object: u64) -> &'static AtomicU64 {
+        cell_word(object ^ (CELL_XOR ^ GHOST_XOR))
+    }
+
+    #[inline(always)]
+    fn all_allowed(self, start: u64, end: u64, mine: u64, seen: u64) -> bool {
+        let count = end.div_ceil(CHUNK_BYTES).saturating_sub(start / CHUNK_BYTES);
+        // SAFETY: the words of neighbouring chunks are neighbours, in a shadow that is reserved as a whole.
+        let words = unsafe { core::slice::from_raw_parts(self.chunk_word(start), count as usize) };
+        word_scan::all_allowed(words, mine, seen)
+    }
+
+    #[inline]
+    fn hides(self, address: u64) -> bool {
+        // Relaxed: whoever misses that it is set writes a record more.
+        hiding(address).load(Relaxed) != 0
+    }
+
+    #[inline]
+    fn set_hiding(self, address: u64) {
+        // Release: the record that says so comes first.
+        hiding(address).store(1, Release);
+    }
+
+    #[inline(always)]
+    fn slot(self, thread: u32) -> &'static ThreadSlot {
+        control::slot(thread)
+    }
+
+    #[inline]
+    fn threads(self) -> u32 {
+        // Acquire: a thread's slot is ready before its number is given out.
+        control::header().progress.threads.load(Acquire)
+    }
+
+    #[inline]
+    fn epoch(self) -> &'static AtomicU64 {
+        &control::header().progress.epoch
+    }
+
+    #[inline]
+    fn epoch_lock(self) -> &'static AtomicU32 {
+        &EPOCH_LOCK
+    }
+
+    #[inline(always)]
+    fn generation_ends(self, thread: u32) -> &'static [AtomicU64] {
+        &ENDS[thread as usize]
+    }
+
+    #[inline(always)]
+    fn elements(self) -> &'static [Element<ThisMachine>] {
+        &ELEMENTS
+    }
+
+    #[inline(always)]
+    fn hints(self, of: Hints) -> &'static [AtomicU32] {
+        match of {
+            Hints::ChunkMoves => &CHUNK_MOVES,
+            Hints::PageMoves => &PAGE_MOVES,
+            Hints::Streaks => &STREAKS,
+            Hints::ReadBySeveral => &READ_BY_SEVERAL,
+        }
+    }
+
+    #[inline(always)]
+    fn tuning(self) -> Tuning {
+        Tuning::MEASURED
+    }
+
+    #[inline(always)]
+    fn recorder(self) -> Recorder {
+        match policy::recorder() {
+            policy::Recorder::Memory(recorder) => recorder,
+            policy::Recorder::Inputs | policy::Recorder::Sync => Recorder::Runs,
+        }
+    }
+
+    #[inline(always)]
+    fn sees_every_access(self) -> bool {
+        policy::sees_every_access()
+    }
+
+    #[inline(always)]
+    fn repeats_orders(self) -> bool {
+        control::repeats_orders()
+    }
+
+    #[inline(always)]
+    fn observes_memory(self) -> bool {
+        control::observes_memory()
+    }
+
+    #[inline]
+    fn is_alone(self) -> bool {
+        control::is_alone()
+    }
+
+    #[inline]
+    fn site(self, slot: &ThreadSlot) -> SiteId {
+        sites::number(slot.site.load(Relaxed))
+    }
+
+    #[inline(always)]
+    fn completed(self, slot: &ThreadSlot, count: u64) {
+        let _ = count;
+        gates::wake_sleepers(self, slot);
+    }
+
+    #[inline]
+    fn rest(self, rounds: u32) {
+        sys::rest(rounds);
+    }
+}
+
+impl Slot<ThisMachine> for ThreadSlot {
+    type Hint = AtomicU32;
+
+    #[inline(always)]
+    fn count(&self) -> &AtomicU64 {
+        &self.count
+    }
+
+    #[inline(always)]
+    fn exclusive(&self) -> &AtomicU64 {
+        &self.exclusive
+    }
+
+    #[inline(always)]
+    fn seen(&self) -> &AtomicU64 {
+        &self.seen
+    }
+
+    #[inline(always)]
+    fn window(&self) -> &AtomicU32 {
+        &self.window
+    }
+
+    #[inline(always)]
+    fn state(&self) -> &AtomicU32 {
+        &self.state
+    }
+
+    #[inline(always)]
+    fn credit(&self) -> &AtomicU32 {
+        &self.credit
+    }
+}
+
+impl Log<ThisMachine> for LogWriter {
+    #[inline(always)]
+    fn append(&self, slot: &ThreadSlot, record: &RecordRef<'_>) {
+        LogWriter::append(self, slot, record);
+    }
+}

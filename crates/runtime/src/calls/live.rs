@@ -1,0 +1,64 @@
+//! Inputs are live: calls are made, and nothing is logged. The order of threads is imposed all the same, so a call is the event that it was
+//! when it was recorded, and what it brings in is stored where other threads' accesses are ordered by it.
+use crate::calls::is_to_self;
+use crate::calls::table;
+use crate::calls::table::Treatment;
+use crate::calls::written::Ranges;
+use crate::local::Local;
+use crate::sys;
+use core::ffi::c_long;
+
+impl Local {
+    /// Any call of the program's whose treatment depends on where inputs come from.
+    pub fn pass_any_call(
+        &self,
+        treatment: Treatment,
+        number: c_long,
+        arguments: &[usize; 6],
+        real: impl Fn(&[usize; 6]) -> isize,
+    ) -> isize {
+        match treatment {
+            Treatment::Logged | Treatment::Unknown => self.pass_call(number, arguments, real),
+            Treatment::Fork => self.pass_fork(|| real(arguments)),
+            Treatment::Exec => self.pass_exec(|| real(arguments)),
+            _ => {
+                let result = self.until_made(|| real(arguments));
+                self.count_real_call(number);
+                result
+            }
+        }
+    }
+
+    /// A call that was logged.
+    pub fn pass_call(
+        &self,
+        number: c_long,
+        arguments: &[usize; 6],
+        mut real: impl FnMut(&[usize; 6]) -> isize,
+    ) -> isize {
+        let outgoing = self.gather_outgoing(number, arguments);
+        let arguments = &outgoing.arguments;
+        if !self.inside_event.get() && self.is_at_end() {
+            // It was in this call when the recorded process ended.
+            self.stop_here();
+        }
+        if is_to_self(number, arguments, sys::thread_id) {
+            // It may be the end of this thread.
+            self.complete();
+            return real(arguments);
+        }
+        let mut ranges = Ranges::new();
+        // Others see that it waits for something outside.
+        let result = self.until_made(|| {
+            self.make(number, arguments, &mut ranges, |own| match table::blocks(number) {
+                true => self.blocking(|| real(own)),
+                false => real(own),
+            })
+        });
+        if !self.inside_event.get() {
+            self.complete();
+            self.take_in(number, ranges.all());
+        }
+        result
+    }
+}

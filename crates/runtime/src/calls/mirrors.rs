@@ -1,0 +1,325 @@
+//! Files that the program has mapped, and segments of memory that it has attached.
+//!
+//! Recording: such a call is logged with which file that is, how long it is, and what is in it. When the program writes to a file that it has mapped, what
+//! it wrote, and where, is logged with that call.
+//!
+//! Replay: each of these files has a *mirror*, a file in memory that is mapped in its place. So a second mapping shows what was written through the first
+//! one, a child shares it with its parent, and a mapping that grows, or is thrown away and read again, shows what is in the file.
+//! What others write to the file meanwhile does not come in.
+//!
+//! Behind the ranges that hold memory as it was mapped, a call has one at address `ABOUT_FILE`: device, inode, length of the file, and an offset in it. Those
+//! at `IN_FILE` are bytes of the file, from that offset on.
+use crate::calls::written::Ranges;
+use crate::control;
+use crate::failure;
+use crate::sys;
+use core::ffi::c_long;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
+use log_format::inputs::ABOUT_FILE;
+use log_format::inputs::Call;
+use log_format::inputs::IN_FILE;
+
+/// Files and segments that are followed.
+const FILES_MAX: usize = 256;
+/// A file that is not mapped as a whole is logged as a whole if it is not longer than this: the mapping may grow.
+const WHOLE_BYTES_MAX: usize = 1 << 18;
+/// Otherwise, so much of it behind what is mapped.
+const NEXT_BYTES: usize = 1 << 16;
+/// Mirrors have descriptors from here on; in replay the program has none but the first three.
+const FIRST_DESCRIPTOR: usize = 700;
+/// The device of segments.
+const SEGMENTS: u64 = u64::MAX;
+const PAGE: usize = 4096;
+
+/// Which file: device and inode.
+type Identity = [u64; 2];
+
+struct File {
+    identity: [AtomicU64; 2],
+    /// Replay: the mirror's descriptor.
+    mirror: AtomicI32,
+}
+
+/// Only `COUNT` of them are used. Two threads that map the same file for the first time at the same moment may take two places, which does no harm
+/// while recording; in replay they do it one after the other.
+static FILES: [File; FILES_MAX] = [const {
+    File {
+        identity: [const { AtomicU64::new(0) }; 2],
+        mirror: AtomicI32::new(-1),
+    }
+}; FILES_MAX];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Attached segments: where, and how long.
+static ATTACHED: [[AtomicUsize; 2]; 64] = [const { [const { AtomicUsize::new(0) }; 2] }; 64];
+
+fn find(identity: Identity) -> Option<&'static File> {
+    let used = &FILES[..COUNT.load(Relaxed).min(FILES_MAX)];
+    used.iter()
+        .find(|file| file.identity[0].load(Relaxed) == identity[0] && file.identity[1].load(Relaxed) == identity[1])
+}
+
+fn find_or_add(identity: Identity) -> Option<&'static File> {
+    if let Some(file) = find(identity) {
+        return Some(file);
+    }
+    let file = FILES.get(COUNT.fetch_add(1, Relaxed))?;
+    file.identity[0].store(identity[0], Relaxed);
+    file.identity[1].store(identity[1], Relaxed);
+    Some(file)
+}
+
+/// Recording: a file has been mapped.
+pub fn record_mapping(
+    arguments: &[usize; 6],
+    result: isize,
+    ranges: &mut Ranges,
+    memory: impl FnOnce() -> Option<[usize; 2]>,
+) {
+    let (bytes, protection, descriptor, offset) = (arguments[1], arguments[2], arguments[4] as i32, arguments[5]);
+    let Some(status) = sys::status(descriptor) else {
+        return;
+    };
+    let file_bytes = status.st_size as usize;
+    let there = bytes.min(file_bytes.saturating_sub(offset));
+    let is_readable = protection as i32 & libc::PROT_READ != 0;
+    if is_readable {
+        ranges.add(result as usize, result as usize, there);
+    }
+    if status.st_mode & libc::S_IFMT != libc::S_IFREG || find_or_add([status.st_dev, status.st_ino]).is_none() {
+        return;
+    }
+    if sys::is_open_to_write(descriptor) {
+        // From now on each call that writes is looked at.
+        control::observe_calls(false);
+    }
+    // What is not in memory now: the whole file, if it is short, or what comes next in it.
+    let (from, missing) = match is_readable && offset == 0 && there == file_bytes {
+        true => (0, 0),
+        false if file_bytes <= WHOLE_BYTES_MAX => (0, file_bytes),
+        false => (
+            offset + there,
+            NEXT_BYTES.min(file_bytes.saturating_sub(offset + there)),
+        ),
+    };
+    ranges.add_words(
+        ABOUT_FILE as usize,
+        [status.st_dev, status.st_ino, file_bytes as u64, from as u64],
+    );
+    if missing != 0
+        && let Some([memory, end]) = memory()
+    {
+        ranges.is_short |= missing > end - memory;
+        let wanted = missing.min(end - memory);
+        ranges.add(
+            IN_FILE as usize,
+            memory,
+            sys::read_at(descriptor, memory, wanted, from as u64),
+        );
+    }
+}
+
+/// Recording: a segment has been attached.
+pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges) {
+    const BYTES_AT: usize = 48;
+    let mut state = [0u8; 112];
+    let asked = [
+        arguments[0],
+        libc::IPC_STAT as usize,
+        state.as_mut_ptr() as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes as much as this.
+    if unsafe { sys::syscall(libc::SYS_shmctl, asked) } != 0 {
+        return;
+    }
+    let bytes = state[BYTES_AT..]
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    ranges.add(result as usize, result as usize, bytes as usize);
+    ranges.add_words(ABOUT_FILE as usize, [SEGMENTS, arguments[0] as u64, bytes, 0]);
+}
+
+/// Recording: a call has succeeded. If it has written to a file that is mapped, so that is seen there, what and where is logged.
+pub fn record_write(
+    number: c_long,
+    arguments: &[usize; 6],
+    result: isize,
+    ranges: &mut Ranges,
+    memory: impl FnOnce() -> Option<[usize; 2]>,
+) {
+    if COUNT.load(Relaxed) == 0 {
+        return;
+    }
+    // Where in the file, if the call says so.
+    let given = |place: usize| {
+        (place != 0).then(|| {
+            // SAFETY: the kernel has just written this word.
+            unsafe { (place as *const u64).read_unaligned() }.wrapping_sub(result as u64)
+        })
+    };
+    let (descriptor, place, bytes) = match number {
+        libc::SYS_write | libc::SYS_writev | libc::SYS_sendfile => (arguments[0], None, result),
+        libc::SYS_pwrite64 | libc::SYS_pwritev => (arguments[0], Some(arguments[3] as u64), result),
+        libc::SYS_pwritev2 => (
+            arguments[0],
+            (arguments[3] != usize::MAX).then_some(arguments[3] as u64),
+            result,
+        ),
+        libc::SYS_copy_file_range | libc::SYS_splice => (arguments[2], given(arguments[3]), result),
+        libc::SYS_ftruncate => (arguments[0], Some(0), 0),
+        libc::SYS_fallocate => (arguments[0], Some(arguments[2] as u64), arguments[3] as isize),
+        _ => return,
+    };
+    let Some(status) = sys::status(descriptor as i32).filter(|status| find([status.st_dev, status.st_ino]).is_some())
+    else {
+        return;
+    };
+    let offset = place.unwrap_or_else(|| sys::position(descriptor as i32).wrapping_sub(result as u64));
+    ranges.add_words(
+        ABOUT_FILE as usize,
+        [status.st_dev, status.st_ino, status.st_size as u64, offset],
+    );
+    if number == libc::SYS_write || number == libc::SYS_pwrite64 {
+        return ranges.add(IN_FILE as usize, arguments[1], result as usize);
+    }
+    if bytes == 0 {
+        return;
+    }
+    // Read again: it may have been opened to be written only.
+    if let (Some([memory, end]), Ok(file)) = (memory(), sys::open_again(descriptor as i32)) {
+        let wanted = (bytes as usize).min(WHOLE_BYTES_MAX).min(end - memory);
+        ranges.is_short |= wanted < bytes as usize;
+        ranges.add(IN_FILE as usize, memory, sys::read_at(file, memory, wanted, offset));
+        sys::close(file);
+    }
+}
+
+/// What a recorded call says about a file: which, how long, and an offset.
+fn about(call: &Call<'_>) -> Option<(Identity, u64, u64)> {
+    let (_, words) = call.ranges().find(|(address, _)| *address == ABOUT_FILE)?;
+    let word = |at: usize| {
+        words
+            .get(8 * at..)
+            .and_then(|bytes| bytes.first_chunk())
+            .map(|word| u64::from_le_bytes(*word))
+    };
+    Some(([word(0)?, word(1)?], word(2)?, word(3)?))
+}
+
+/// Is this range no memory of the program's?
+pub fn is_of_file(address: u64) -> bool {
+    matches!(address, ABOUT_FILE | IN_FILE)
+}
+
+/// Replay: what a call has written to a file that is mapped.
+pub fn answer_write(call: &Call<'_>) {
+    if let Some((identity, bytes, offset)) = about(call) {
+        write_to_mirror(identity, bytes, offset, call);
+    }
+}
+
+/// Brings the mirror of a file to the length, and with the contents, that it had. Returns its descriptor.
+fn write_to_mirror(identity: Identity, bytes: u64, mut offset: u64, call: &Call<'_>) -> Option<i32> {
+    let file = find_or_add(identity)?;
+    if file.mirror.load(Relaxed) == -1 {
+        file.mirror.store(sys::memory_file(FIRST_DESCRIPTOR).ok()?, Relaxed);
+    }
+    let mirror = file.mirror.load(Relaxed);
+    sys::set_length(mirror, bytes).ok()?;
+    for (_, part) in call.ranges().filter(|(address, _)| *address == IN_FILE) {
+        sys::write_at(mirror, [part, &[]], offset).ok()?;
+        offset += part.len() as u64;
+    }
+    Some(mirror)
+}
+
+/// Replay: a file was mapped. Maps its mirror, where it was if there is room, and returns where. `None`: it has none.
+pub fn answer_mapping(arguments: &[usize; 6], call: &Call<'_>) -> Option<isize> {
+    let (identity, bytes, offset) = about(call)?;
+    let mirror = write_to_mirror(identity, bytes, offset, call)?;
+    let recorded = call.entry.result as u64;
+    for (address, part) in call.ranges().filter(|(address, _)| !is_of_file(*address)) {
+        let at = address.wrapping_sub(recorded) + arguments[5] as u64;
+        sys::write_at(mirror, [part, &[]], at).ok()?;
+    }
+    let sharing = arguments[3] as i32 & libc::MAP_TYPE;
+    let fixed = arguments[3] as i32 & libc::MAP_FIXED != 0;
+    let wanted = if fixed { arguments[0] as u64 } else { recorded };
+    Some(map_mirror(
+        mirror,
+        wanted,
+        fixed,
+        [arguments[1], arguments[2], arguments[5]],
+        sharing,
+    ))
+}
+
+/// Replay: a segment was attached.
+pub fn answer_segment(arguments: &[usize; 6], call: &Call<'_>) -> Option<isize> {
+    let (identity, bytes, _) = about(call)?;
+    let mirror = write_to_mirror(identity, bytes, 0, call)?;
+    for (_, part) in call.ranges().filter(|(address, _)| !is_of_file(*address)) {
+        sys::write_at(mirror, [part, &[]], 0).ok()?;
+    }
+    let protection = match arguments[2] as i32 & libc::SHM_RDONLY {
+        0 => libc::PROT_READ | libc::PROT_WRITE,
+        _ => libc::PROT_READ,
+    };
+    let is_given = arguments[1] != 0;
+    let wanted = call.entry.result as u64;
+    let address = map_mirror(
+        mirror,
+        wanted,
+        is_given,
+        [bytes as usize, protection as usize, 0],
+        libc::MAP_SHARED,
+    );
+    if let Some([place, length]) = ATTACHED.iter().find(|[place, _]| place.load(Relaxed) == 0) {
+        length.store(bytes as usize, Relaxed);
+        place.store(address as usize, Relaxed);
+    }
+    Some(address)
+}
+
+/// Replay: a segment was detached.
+pub fn answer_detached(address: usize) {
+    if let Some([place, length]) = ATTACHED.iter().find(|[place, _]| place.load(Relaxed) == address) {
+        place.store(0, Relaxed);
+        // SAFETY: the program's own mapping, which it is done with.
+        unsafe { sys::unmap(address as u64, length.load(Relaxed).next_multiple_of(PAGE)) };
+    }
+}
+
+fn map_mirror(mirror: i32, wanted: u64, fixed: bool, [bytes, protection, offset]: [usize; 3], sharing: i32) -> isize {
+    let map = |address: u64, flags: i32| {
+        let arguments = [
+            address as usize,
+            bytes,
+            protection,
+            (sharing | flags) as usize,
+            mirror as usize,
+            offset,
+        ];
+        // SAFETY: the program's own mapping, where it asked for it, or where there is nothing.
+        unsafe { sys::syscall(libc::SYS_mmap, arguments) }
+    };
+    let first = map(
+        wanted,
+        if fixed {
+            libc::MAP_FIXED
+        } else {
+            libc::MAP_FIXED_NOREPLACE
+        },
+    );
+    let got = if first < 0 { map(0, 0) } else { first };
+    if got < 0 {
+        failure::die(b"cannot map memory in the place of a file", -got as i32);
+    }
+    got
+}

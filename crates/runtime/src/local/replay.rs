@@ -1,0 +1,36 @@
+//! Where one thread stands in a replay.
+use crate::schedule::Cursor;
+use crate::trace_file::Trace;
+use core::cell::Cell;
+use turn_scheduler::gates::SPINS_AT_FIRST;
+
+/// Changed by the thread's own events only. One handler uses it, that of a signal which ends the process (`ending::on_fatal`): nothing
+/// of what it has interrupted goes on.
+pub struct ReplayState {
+    pub cursor: Cursor,
+    pub trace: Trace,
+    /// How long to spin at a gate before sleeping.
+    pub spins: Cell<u32>,
+    /// This thread's id in the recording, if it has asked for it.
+    pub recorded_tid: Cell<usize>,
+    /// Inside a real call that releases something. When it was recorded, its event was complete by then.
+    pub releasing: Cell<bool>,
+}
+
+impl ReplayState {
+    pub const fn new() -> ReplayState {
+        ReplayState {
+            cursor: Cursor::new(),
+            trace: Trace::new(),
+            spins: Cell::new(SPINS_AT_FIRST),
+            recorded_tid: Cell::new(0),
+            releasing: Cell::new(false),
+        }
+    }
+
+    /// A forked child: its schedule and its trace are those of its own process from now on.
+    pub fn begin_in_child(&self) {
+        self.cursor.close();
+        self.trace.close();
+    }
+}

@@ -1,0 +1,108 @@
+//! The files of this process's part of the run, which are found by their paths; or, when the program has given up the right to
+//! reach them, by a descriptor of the directory that is kept open (`calls::rights`). The descriptor is not the program's.
+use crate::control;
+use crate::sys;
+use core::sync::atomic::AtomicI32;
+use core::sync::atomic::Ordering::Relaxed;
+use run_model::ThreadIndex;
+
+/// The run directory, once it is kept open; -1: files in it are found by their paths.
+pub static DIRECTORY: AtomicI32 = AtomicI32::new(-1);
+/// Where descriptors of ours begin: above those that programs usually have, below the usual limit.
+pub const OUR_DESCRIPTORS: usize = 1000;
+
+/// Opens a file of the run directory; returns the descriptor or the errno.
+pub fn open(name: &[u8], flags: i32) -> Result<i32, i32> {
+    let mut buffer = [0; 4352];
+    match DIRECTORY.load(Relaxed) {
+        -1 => sys::open(control::path_in_run(name, &mut buffer), flags),
+        directory => {
+            buffer[..name.len()].copy_from_slice(name);
+            sys::open_at(directory, &buffer[..=name.len()], flags)
+        }
+    }
+}
+
+/// A forked child has a directory of its own, which it has just created by its path.
+pub fn forget() {
+    let parents = DIRECTORY.swap(-1, Relaxed);
+    if parents != -1 {
+        sys::close(parents);
+    }
+}
+
+/// If it cannot be kept, recording stops when a log has to grow, and the run says so.
+pub fn keep() {
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(b"", &mut buffer);
+    let Ok(opened) = sys::open(path, libc::O_RDONLY | libc::O_DIRECTORY) else {
+        return;
+    };
+    // Out of the program's way, if there is room.
+    match sys::duplicate(opened, OUR_DESCRIPTORS) {
+        -1 => DIRECTORY.store(opened, Relaxed),
+        moved => {
+            sys::close(opened);
+            DIRECTORY.store(moved, Relaxed);
+        }
+    }
+}
+
+/// Whoever may not do this does not become another user either.
+pub fn give_to(user: u32) {
+    let directory = DIRECTORY.load(Relaxed);
+    sys::give_to(directory, b"\0", user);
+    sys::give_to(directory, b"objects\0", user);
+    for thread in 0..control::header().progress.threads.load(Relaxed) {
+        for extension in ["log", "inputs"] {
+            let mut buffer = [0; 64];
+            let (name, length) = log_format::file_name(ThreadIndex(thread), extension);
+            buffer[..length].copy_from_slice(&name[..length]);
+            sys::give_to(directory, &buffer[..=length], user);
+        }
+    }
+}
+
+/// Copies a file into the directory of this process.
+pub fn copy_in(from: &[u8], name: &[u8]) {
+    let mut buffer = [0; 4352];
+    let Ok(source) = sys::open(from, libc::O_RDONLY) else {
+        return;
+    };
+    let path = control::path_in_run(name, &mut buffer);
+    if let Ok(copy) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) {
+        let mut block = [0u8; 4096];
+        loop {
+            match sys::read(source, &mut block) {
+                bytes if bytes > 0 => sys::write_all(copy, &block[..bytes as usize]),
+                _ => break,
+            }
+        }
+        sys::close(copy);
+    }
+    sys::close(source);
+}
+
+/// Keeps a program in the directory of this process, so that it can be executed again: as another name of the same file if that is possible, otherwise as a
+/// copy.
+pub fn keep_program(from: &[u8], name: &[u8]) {
+    const FOR_THE_OWNER: usize = 0o700;
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(name, &mut buffer);
+    let here = libc::AT_FDCWD as usize;
+    let arguments = [
+        here,
+        from.as_ptr() as usize,
+        here,
+        path.as_ptr() as usize,
+        libc::AT_SYMLINK_FOLLOW as usize,
+        0,
+    ];
+    // SAFETY: two paths with terminating zeros.
+    if unsafe { sys::syscall(libc::SYS_linkat, arguments) } == 0 {
+        return;
+    }
+    copy_in(from, name);
+    // SAFETY: a path with a terminating zero.
+    unsafe { sys::syscall(libc::SYS_chmod, [path.as_ptr() as usize, FOR_THE_OWNER, 0, 0, 0, 0]) };
+}

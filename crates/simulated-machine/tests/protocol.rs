@@ -1,0 +1,368 @@
+//! The access protocol itself, every order of its steps: small programs whose recordings are solved, checked and replayed in
+//! every way that the schedule allows. And mistakes that are planted in it, each of which is found.
+use constraint_solver::Hints;
+use constraint_solver::solve;
+use run_model::Method;
+use schedule_checker::check;
+use simulated_machine::Instruction;
+use simulated_machine::Mistake;
+use simulated_machine::Part;
+use simulated_machine::Program;
+use simulated_machine::Recording;
+use simulated_machine::Replay;
+use simulated_machine::Tuning;
+use simulated_machine::case;
+use simulated_machine::explore::Ending;
+use simulated_machine::explore::Limits;
+use simulated_machine::explore::Report;
+use simulated_machine::explore::explore;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+/// Cells of the first chunk, and of the one behind it.
+const A: u64 = 0x6000_0000_0fc0;
+const A2: u64 = A + 8;
+const B: u64 = A + 64;
+
+fn load(address: u64) -> Instruction {
+    Instruction::Load { address, bytes: 8 }
+}
+
+fn store(address: u64) -> Instruction {
+    Instruction::Store { address, bytes: 8 }
+}
+
+fn lock(mutex: u64) -> Instruction {
+    Instruction::Lock { mutex }
+}
+
+fn unlock(mutex: u64) -> Instruction {
+    Instruction::Unlock { mutex }
+}
+
+/// The first thread begins by creating the others.
+fn program(threads: &[&[Instruction]]) -> Program {
+    let mut threads: Vec<Vec<Instruction>> = threads.iter().map(|thread| thread.to_vec()).collect();
+    for child in (1..threads.len() as u32).rev() {
+        threads[0].insert(0, Instruction::Spawn { thread: child });
+    }
+    Program {
+        threads,
+        chunks: 3,
+        values: 0,
+    }
+}
+
+type Known = BTreeSet<(Vec<Vec<u8>>, Vec<u64>, Vec<Vec<Option<u128>>>)>;
+
+/// Does the recording explain what was read, whichever way its schedule is followed?
+fn explains(program: &Program, recording: &Recording) -> Result<(), String> {
+    let logs = recording.logs();
+    for hints in [Hints::Use, Hints::Ignore] {
+        let solution = solve(&logs, hints).map_err(|unsolvable| format!("{hints:?}: {unsolvable}"))?;
+        let schedule = solution.schedule;
+        check(&logs, &schedule).map_err(|rejection| format!("{hints:?}: {rejection}"))?;
+        for (thread, count) in recording.counts.iter().enumerate() {
+            if schedule.threads[thread].events != *count {
+                return Err(format!("thread {thread} is not replayed to its end"));
+            }
+        }
+        let replays = Replay::new(program, recording, &schedule).run_all(50_000);
+        replays.map_err(|deviation| format!("{hints:?}: {deviation:?}"))?;
+    }
+    Ok(())
+}
+
+fn checked(
+    program: &Program,
+    known: Arc<Mutex<Known>>,
+) -> impl FnOnce(&Ending, Recording) -> Result<(), String> + 'static {
+    let program = program.clone();
+    move |ending, recording| {
+        if !ending.is_complete() || ending.idle > 0 {
+            return Err(format!("{ending:?}"));
+        }
+        let what = (
+            recording.files.clone(),
+            recording.counts.clone(),
+            recording.reads.clone(),
+        );
+        match known.lock().unwrap().insert(what) {
+            true => explains(&program, &recording),
+            false => Ok(()),
+        }
+    }
+}
+
+/// A program, and what its threads have done before it is explored.
+struct Small<'a> {
+    program: Program,
+    first: &'a [usize],
+    method: Method,
+    tuning: Tuning,
+}
+
+impl Small<'_> {
+    fn explore(&self, mistake: Option<Mistake>, limits: &Limits) -> (Report, usize) {
+        let known = Arc::new(Mutex::new(Known::new()));
+        let report = explore(limits, || {
+            let check = checked(&self.program, known.clone());
+            case(
+                &self.program,
+                self.method,
+                self.tuning,
+                mistake,
+                Part::After(self.first),
+                check,
+            )
+        });
+        let distinct = known.lock().unwrap().len();
+        (report, distinct)
+    }
+
+    /// Nothing is wrong in any order: all of them, or all with at most so many delays.
+    fn is_clean(&self, name: &str, delays: Option<usize>) {
+        let (report, distinct) = self.explore(None, &limits(delays));
+        println!(
+            "{name}: {} executions, {} cut, {distinct} recordings, {} steps",
+            report.executions, report.cut, report.steps_max
+        );
+        report.assert_clean();
+    }
+}
+
+fn limits(delays: Option<usize>) -> Limits {
+    Limits {
+        executions: 300_000,
+        delays,
+        ..Limits::default()
+    }
+}
+
+fn atomic_add(address: u64) -> Instruction {
+    Instruction::AtomicAdd { address }
+}
+
+const SPLITS: Tuning = Tuning {
+    moves_before_split: 0,
+    ..Tuning::PLAIN
+};
+const MERGES: Tuning = Tuning {
+    moves_before_split: 0,
+    uses_before_merge: 1,
+    ..Tuning::PLAIN
+};
+const GENERATIONS: Tuning = Tuning {
+    generations: true,
+    ..Tuning::PLAIN
+};
+
+fn small<'a>(threads: &[&[Instruction]], first: &'a [usize], method: Method, tuning: Tuning) -> Small<'a> {
+    Small {
+        program: program(threads),
+        first,
+        method,
+        tuning,
+    }
+}
+
+/// The first thread owns the chunk and goes on using it.
+fn take() -> Small<'static> {
+    small(
+        &[&[store(A), store(A), load(A)], &[store(A)]],
+        &[0],
+        Method::Light,
+        Tuning::PLAIN,
+    )
+}
+
+/// The first thread takes what the second has, who may want it back at once.
+fn take_back() -> Small<'static> {
+    small(
+        &[&[store(A)], &[store(A), store(A), load(A)]],
+        &[1],
+        Method::Light,
+        Tuning::PLAIN,
+    )
+}
+
+/// The second thread may see what the first is about to do.
+fn share() -> Small<'static> {
+    small(&[&[store(A), store(A)], &[load(A)]], &[0], Method::Light, Tuning::PLAIN)
+}
+
+/// What the first thread gave back with its lock, the second takes without a barrier.
+fn generation() -> Small<'static> {
+    small(
+        &[&[lock(0), store(A), store(A), unlock(0)], &[load(A)]],
+        &[0, 0],
+        Method::Light,
+        GENERATIONS,
+    )
+}
+
+#[test]
+fn a_writer_takes_from_a_writer() {
+    take().is_clean("take", Some(2));
+    let once = small(
+        &[&[store(A), store(A)], &[store(A)]],
+        &[0],
+        Method::Light,
+        Tuning::PLAIN,
+    );
+    once.is_clean("take, once", None);
+}
+
+#[test]
+fn a_reader_shares_what_a_writer_has() {
+    share().is_clean("share", None);
+}
+
+#[test]
+fn a_writer_takes_from_readers() {
+    let small = small(
+        &[&[store(A), load(A)], &[load(A), store(A)]],
+        &[0, 1],
+        Method::Light,
+        Tuning::PLAIN,
+    );
+    small.is_clean("take from readers", Some(1));
+}
+
+#[test]
+fn two_writers_of_two_chunks() {
+    let small = small(
+        &[&[store(A), load(B)], &[store(B), load(A)]],
+        &[],
+        Method::Light,
+        Tuning::PLAIN,
+    );
+    small.is_clean("two chunks", Some(1));
+}
+
+#[test]
+fn a_generation_ends() {
+    generation().is_clean("generation", None);
+}
+
+#[test]
+fn a_chunk_is_split() {
+    let small = small(
+        &[&[store(A), store(A)], &[store(A), load(A2)]],
+        &[0],
+        Method::Light,
+        SPLITS,
+    );
+    small.is_clean("split", None);
+}
+
+#[test]
+fn a_split_chunk_is_made_whole() {
+    let small = small(
+        &[&[store(A), store(A)], &[store(A), store(A2), store(A)]],
+        &[0, 1],
+        Method::Light,
+        MERGES,
+    );
+    small.is_clean("merge", Some(1));
+}
+
+#[test]
+fn atomics_split_for_good() {
+    let small = small(
+        &[&[store(A), store(A)], &[atomic_add(A)]],
+        &[0],
+        Method::Light,
+        Tuning::PLAIN,
+    );
+    small.is_clean("atomics", None);
+}
+
+#[test]
+fn a_blocked_owner_needs_no_barrier() {
+    let small = small(
+        &[&[store(A), lock(0), store(A)], &[lock(0), store(A), unlock(0)]],
+        &[0, 1],
+        Method::Light,
+        Tuning::PLAIN,
+    );
+    small.is_clean("blocked owner", Some(2));
+}
+
+#[test]
+fn elements_of_leap() {
+    let small = small(
+        &[&[store(A), load(A2)], &[store(A), store(A2)]],
+        &[],
+        Method::Leap,
+        Tuning::PLAIN,
+    );
+    small.is_clean("leap", Some(2));
+}
+
+#[test]
+fn versions_of_stride() {
+    let small = small(
+        &[&[store(A), load(A2)], &[store(A2), load(A)]],
+        &[],
+        Method::Stride,
+        Tuning::PLAIN,
+    );
+    small.is_clean("stride", None);
+}
+
+#[test]
+fn versions_of_oreo() {
+    let small = small(
+        &[&[store(A), load(A2)], &[store(A2), load(A)]],
+        &[],
+        Method::Oreo,
+        Tuning::PLAIN,
+    );
+    small.is_clean("oreo", None);
+}
+
+#[test]
+fn writes_of_oreo_share_versions() {
+    let small = small(
+        &[&[store(A), load(A)], &[store(A), load(A)]],
+        &[],
+        Method::Oreo,
+        Tuning::PLAIN,
+    );
+    small.is_clean("oreo, one cell", None);
+}
+
+/// The mistake is found, and without it the same case is clean.
+fn is_found(name: &str, small: &Small<'_>, mistake: Mistake, delays: Option<usize>) {
+    let (report, _) = small.explore(Some(mistake), &limits(delays));
+    let Some(failure) = report.failure else {
+        panic!("{name}: {mistake:?} was not found in {} executions", report.executions);
+    };
+    println!(
+        "{name}: found after {} executions: {}",
+        report.executions, failure.message
+    );
+    small.is_clean(name, delays);
+}
+
+#[test]
+fn a_window_that_is_closed_early_is_found() {
+    is_found("window", &share(), Mistake::WindowClosedEarly, None);
+}
+
+#[test]
+fn a_missing_barrier_is_found() {
+    is_found("barrier", &share(), Mistake::NoBarrier, None);
+}
+
+#[test]
+fn a_word_before_its_record_is_found() {
+    is_found("record", &take_back(), Mistake::WordBeforeRecord, Some(2));
+}
+
+#[test]
+fn a_wrong_generation_end_is_found() {
+    is_found("generation", &generation(), Mistake::WrongGenerationEnd, None);
+}

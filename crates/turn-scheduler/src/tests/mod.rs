@@ -1,0 +1,9 @@
+//! Tests of what is decided, and explorations of how threads hand the turn over and wait at gates.
+mod brute_force;
+mod decisions;
+mod exploration;
+mod futexes;
+mod gates;
+mod plain;
+mod programs;
+mod world;

@@ -1,0 +1,3 @@
+// As its namesake, recorded at scope inputs.
+//# expect: pass
+#include "../coverage/signals_in_waits.c"
