@@ -64,7 +64,7 @@ pub const SYNC: u32 = 511;
 pub const REST: u32 = 510;
 /// No call has this number: it stands for all numbers that the kernel has no call for, and was answered by it.
 pub const NO_CALL: u32 = 508;
-/// Addresses of ranges that are no memory: which file a call has to do with (device, inode, length, offset), and bytes of it.
+/// Addresses of ranges that are no memory: which file a call has to do with (a number for the file, its length, an offset), and bytes of it.
 pub const ABOUT_FILE: u64 = 1;
 pub const IN_FILE: u64 = 2;
 /// Where a number has to say it all, a synchronisation's is this, and the `run_model::Op`.

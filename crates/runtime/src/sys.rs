@@ -620,6 +620,40 @@ pub fn status(file: i32) -> Option<libc::stat> {
     (got == 0).then_some(status)
 }
 
+/// What tells a file from one that has its inode later, and what else is asked with it.
+pub struct ExtendedStatus {
+    pub device: u64,
+    pub inode: u64,
+    pub bytes: u64,
+    pub mode: u32,
+    /// When the file was made; 0 if the file system does not know.
+    pub birth_ns: u64,
+}
+
+pub fn extended_status(file: i32) -> Option<ExtendedStatus> {
+    // SAFETY: all-zero is a valid statx.
+    let mut status: libc::statx = unsafe { core::mem::zeroed() };
+    let arguments = [
+        file as usize,
+        c"".as_ptr() as usize,
+        libc::AT_EMPTY_PATH as usize,
+        (libc::STATX_BASIC_STATS | libc::STATX_BTIME) as usize,
+        &raw mut status as usize,
+        0,
+    ];
+    // SAFETY: the path ends with NUL, and the kernel writes one statx.
+    let got = unsafe { syscall(libc::SYS_statx, arguments) };
+    let has_birth = status.stx_mask & libc::STATX_BTIME != 0;
+    let birth_ns = (status.stx_btime.tv_sec as u64).wrapping_mul(1_000_000_000) + u64::from(status.stx_btime.tv_nsec);
+    (got == 0).then_some(ExtendedStatus {
+        device: u64::from(status.stx_dev_major) << 32 | u64::from(status.stx_dev_minor),
+        inode: status.stx_ino,
+        bytes: status.stx_size,
+        mode: u32::from(status.stx_mode),
+        birth_ns: if has_birth { birth_ns } else { 0 },
+    })
+}
+
 /// A new file in memory, at a descriptor `least` or above.
 pub fn memory_file(least: usize) -> Result<i32, i32> {
     let name = b"refrain\0";

@@ -7,8 +7,11 @@
 //! one, a child shares it with its parent, and a mapping that grows, or is thrown away and read again, shows what is in the file.
 //! What others write to the file meanwhile does not come in.
 //!
-//! Behind the ranges that hold memory as it was mapped, a call has one at address `ABOUT_FILE`: device, inode, length of the file, and an offset in it. Those
+//! Behind the ranges that hold memory as it was mapped, a call has one at address `ABOUT_FILE`: which file, its length, and an offset in it. Those
 //! at `IN_FILE` are bytes of the file, from that offset on.
+//!
+//! Which file it is: device and inode are not enough, because file systems give the inode of a file that is gone to the next one, and threads that have nothing
+//! to do with each other would share a mirror, in which each finds the other's bytes. The time at which the file was made tells them apart.
 use crate::calls::written::Ranges;
 use crate::control;
 use crate::failure;
@@ -30,46 +33,74 @@ const WHOLE_BYTES_MAX: usize = 1 << 18;
 const NEXT_BYTES: usize = 1 << 16;
 /// Mirrors have descriptors from here on; in replay the program has none but the first three.
 const FIRST_DESCRIPTOR: usize = 700;
-/// The device of segments.
+/// Stands for the device of segments.
 const SEGMENTS: u64 = u64::MAX;
 const PAGE: usize = 4096;
 
-/// Which file: device and inode.
-type Identity = [u64; 2];
+/// Which file, as one number that is not 0.
+type Identity = u64;
 
 struct File {
-    identity: [AtomicU64; 2],
+    /// 0: nobody's yet. Whoever puts a number there first has the place for that file; it is never changed again.
+    identity: AtomicU64,
     /// Replay: the mirror's descriptor.
     mirror: AtomicI32,
 }
 
-/// Only `COUNT` of them are used. Two threads that map the same file for the first time at the same moment may take two places, which does no harm
-/// while recording; in replay they do it one after the other.
+/// Those in use come first.
 static FILES: [File; FILES_MAX] = [const {
     File {
-        identity: [const { AtomicU64::new(0) }; 2],
+        identity: AtomicU64::new(0),
         mirror: AtomicI32::new(-1),
     }
 }; FILES_MAX];
-static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Attached segments: where, and how long.
 static ATTACHED: [[AtomicUsize; 2]; 64] = [const { [const { AtomicUsize::new(0) }; 2] }; 64];
 
-fn find(identity: Identity) -> Option<&'static File> {
-    let used = &FILES[..COUNT.load(Relaxed).min(FILES_MAX)];
-    used.iter()
-        .find(|file| file.identity[0].load(Relaxed) == identity[0] && file.identity[1].load(Relaxed) == identity[1])
+fn identity(device: u64, inode: u64, birth_ns: u64) -> Identity {
+    [device, inode, birth_ns]
+        .iter()
+        .fold(0, |identity: u64, word| {
+            (identity.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+        .max(1)
 }
 
+fn find(identity: Identity) -> Option<&'static File> {
+    FILES
+        .iter()
+        .map_while(|file| match file.identity.load(Relaxed) {
+            0 => None,
+            found => Some((found, file)),
+        })
+        .find_map(|(found, file)| (found == identity).then_some(file))
+}
+
+/// Of several threads that ask for the same file all get the same place.
 fn find_or_add(identity: Identity) -> Option<&'static File> {
-    if let Some(file) = find(identity) {
-        return Some(file);
+    FILES
+        .iter()
+        .find(|file| match file.identity.compare_exchange(0, identity, Relaxed, Relaxed) {
+            Ok(_) => true,
+            Err(found) => found == identity,
+        })
+}
+
+/// The descriptor of a file's mirror, which is made if there is none.
+fn mirror_of(file: &File) -> Option<i32> {
+    let there = file.mirror.load(Relaxed);
+    if there != -1 {
+        return Some(there);
     }
-    let file = FILES.get(COUNT.fetch_add(1, Relaxed))?;
-    file.identity[0].store(identity[0], Relaxed);
-    file.identity[1].store(identity[1], Relaxed);
-    Some(file)
+    let made = sys::memory_file(FIRST_DESCRIPTOR).ok()?;
+    match file.mirror.compare_exchange(-1, made, Relaxed, Relaxed) {
+        Ok(_) => Some(made),
+        Err(others) => {
+            sys::close(made);
+            Some(others)
+        }
+    }
 }
 
 /// Recording: a file has been mapped.
@@ -80,16 +111,17 @@ pub fn record_mapping(
     memory: impl FnOnce() -> Option<[usize; 2]>,
 ) {
     let (bytes, protection, descriptor, offset) = (arguments[1], arguments[2], arguments[4] as i32, arguments[5]);
-    let Some(status) = sys::status(descriptor) else {
+    let Some(status) = sys::extended_status(descriptor) else {
         return;
     };
-    let file_bytes = status.st_size as usize;
+    let file_bytes = status.bytes as usize;
+    let identity = identity(status.device, status.inode, status.birth_ns);
     let there = bytes.min(file_bytes.saturating_sub(offset));
     let is_readable = protection as i32 & libc::PROT_READ != 0;
     if is_readable {
         ranges.add(result as usize, result as usize, there);
     }
-    if status.st_mode & libc::S_IFMT != libc::S_IFREG || find_or_add([status.st_dev, status.st_ino]).is_none() {
+    if status.mode & libc::S_IFMT != libc::S_IFREG || find_or_add(identity).is_none() {
         return;
     }
     if sys::is_open_to_write(descriptor) {
@@ -105,10 +137,7 @@ pub fn record_mapping(
             NEXT_BYTES.min(file_bytes.saturating_sub(offset + there)),
         ),
     };
-    ranges.add_words(
-        ABOUT_FILE as usize,
-        [status.st_dev, status.st_ino, file_bytes as u64, from as u64],
-    );
+    ranges.add_words(ABOUT_FILE as usize, [identity, file_bytes as u64, from as u64]);
     if missing != 0
         && let Some([memory, end]) = memory()
     {
@@ -142,7 +171,7 @@ pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges
         .first_chunk()
         .map_or(0, |bytes| u64::from_le_bytes(*bytes));
     ranges.add(result as usize, result as usize, bytes as usize);
-    ranges.add_words(ABOUT_FILE as usize, [SEGMENTS, arguments[0] as u64, bytes, 0]);
+    ranges.add_words(ABOUT_FILE as usize, [identity(SEGMENTS, arguments[0] as u64, 0), bytes, 0]);
 }
 
 /// Recording: a call has succeeded. If it has written to a file that is mapped, so that is seen there, what and where is logged.
@@ -153,7 +182,7 @@ pub fn record_write(
     ranges: &mut Ranges,
     memory: impl FnOnce() -> Option<[usize; 2]>,
 ) {
-    if COUNT.load(Relaxed) == 0 {
+    if FILES[0].identity.load(Relaxed) == 0 {
         return;
     }
     // Where in the file, if the call says so.
@@ -176,15 +205,15 @@ pub fn record_write(
         libc::SYS_fallocate => (arguments[0], Some(arguments[2] as u64), arguments[3] as isize),
         _ => return,
     };
-    let Some(status) = sys::status(descriptor as i32).filter(|status| find([status.st_dev, status.st_ino]).is_some())
-    else {
+    let Some(status) = sys::extended_status(descriptor as i32) else {
         return;
     };
+    let identity = identity(status.device, status.inode, status.birth_ns);
+    if find(identity).is_none() {
+        return;
+    }
     let offset = place.unwrap_or_else(|| sys::position(descriptor as i32).wrapping_sub(result as u64));
-    ranges.add_words(
-        ABOUT_FILE as usize,
-        [status.st_dev, status.st_ino, status.st_size as u64, offset],
-    );
+    ranges.add_words(ABOUT_FILE as usize, [identity, status.bytes, offset]);
     if number == libc::SYS_write || number == libc::SYS_pwrite64 {
         return ranges.add(IN_FILE as usize, arguments[1], result as usize);
     }
@@ -209,7 +238,7 @@ fn about(call: &Call<'_>) -> Option<(Identity, u64, u64)> {
             .and_then(|bytes| bytes.first_chunk())
             .map(|word| u64::from_le_bytes(*word))
     };
-    Some(([word(0)?, word(1)?], word(2)?, word(3)?))
+    Some((word(0)?, word(1)?, word(2)?))
 }
 
 /// Is this range no memory of the program's?
@@ -226,11 +255,7 @@ pub fn answer_write(call: &Call<'_>) {
 
 /// Brings the mirror of a file to the length, and with the contents, that it had. Returns its descriptor.
 fn write_to_mirror(identity: Identity, bytes: u64, mut offset: u64, call: &Call<'_>) -> Option<i32> {
-    let file = find_or_add(identity)?;
-    if file.mirror.load(Relaxed) == -1 {
-        file.mirror.store(sys::memory_file(FIRST_DESCRIPTOR).ok()?, Relaxed);
-    }
-    let mirror = file.mirror.load(Relaxed);
+    let mirror = mirror_of(find_or_add(identity)?)?;
     sys::set_length(mirror, bytes).ok()?;
     for (_, part) in call.ranges().filter(|(address, _)| *address == IN_FILE) {
         sys::write_at(mirror, [part, &[]], offset).ok()?;

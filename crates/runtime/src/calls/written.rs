@@ -17,7 +17,7 @@ pub struct Ranges {
     /// There were more.
     pub is_short: bool,
     /// Words of ours, which a range may be.
-    words: [u64; 4],
+    words: [u64; 3],
 }
 
 impl Ranges {
@@ -27,7 +27,7 @@ impl Ranges {
             ranges: [const { MaybeUninit::uninit() }; RANGES_MAX],
             count: 0,
             is_short: false,
-            words: [0; 4],
+            words: [0; 3],
         }
     }
 
@@ -44,7 +44,7 @@ impl Ranges {
     }
 
     /// A range that holds these words. The ranges must stay where they are from now on.
-    pub fn add_words(&mut self, address: usize, words: [u64; 4]) {
+    pub fn add_words(&mut self, address: usize, words: [u64; 3]) {
         self.words = words;
         self.add(address, self.words.as_ptr() as usize, size_of_val(&words));
     }
