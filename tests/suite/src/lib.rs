@@ -37,6 +37,7 @@ pub mod packed;
 pub mod probe;
 pub mod processes;
 pub mod projects;
+pub mod readme;
 pub mod recording;
 pub mod rust;
 pub mod sandbox;

@@ -132,17 +132,26 @@ fn cargo_refrain(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Line> {
 }
 
 fn cargo_refrain_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<Line> {
-    let shared = tool::scratch()
-        .map_err(crate::Problem::Failed)?
-        .with_file_name("suite-rust");
     let refrain = tool::refrain().map_err(crate::Problem::Failed)?;
-    let mut line = Line::new(refrain.with_file_name("cargo-refrain"), workspace)
+    let shared = shared()?;
+    let line = Line::new(refrain.with_file_name("cargo-refrain"), workspace)
         .var("REFRAIN_DIR", sandbox.runs())
         .var("CARGO_TARGET_DIR", shared.join("target"))
-        .var("XDG_CACHE_HOME", shared.join("cache"))
         .within(LIMIT)
         .arg("refrain")
         .args(arguments);
+    with_cargo(line)
+}
+
+/// What all trials with cargo have in common.
+fn shared() -> Checked<PathBuf> {
+    let scratch = tool::scratch().map_err(crate::Problem::Failed)?;
+    Ok(scratch.with_file_name("suite-rust"))
+}
+
+/// The variables that cargo and rustup need, and the cache in which the standard library is kept.
+pub fn with_cargo(mut line: Line) -> Checked<Line> {
+    line = line.var("XDG_CACHE_HOME", shared()?.join("cache"));
     for name in ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
         if let Some(value) = env::var_os(name) {
             line = line.var(name, value);
@@ -152,21 +161,27 @@ fn cargo_refrain_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> 
 }
 
 /// Only one trial uses cargo at a time; its own lock would make the others' limits of time meaningless.
+pub fn alone<T>(use_cargo: impl FnOnce() -> T) -> T {
+    static CARGO: Mutex<()> = Mutex::new(());
+    let _alone = CARGO.lock().unwrap_or_else(PoisonError::into_inner);
+    use_cargo()
+}
+
 fn run(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Ended> {
     run_in(sandbox, &workspace("guests"), arguments)
 }
 
 fn run_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<Ended> {
-    static CARGO: Mutex<()> = Mutex::new(());
-    let _alone = CARGO.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut fetch = cargo_refrain_in(sandbox, workspace, &[])?;
-    fetch.program = "cargo".into();
-    fetch.arguments = ["fetch", "--locked"].map(Into::into).to_vec();
-    let fetched = sandbox.run(&fetch)?;
-    if fetched.status != 0 {
-        return skipped(format!("crates cannot be fetched: {}", fetched.stderr_text().trim()));
-    }
-    sandbox.run(&cargo_refrain_in(sandbox, workspace, arguments)?)
+    alone(|| {
+        let mut fetch = cargo_refrain_in(sandbox, workspace, &[])?;
+        fetch.program = "cargo".into();
+        fetch.arguments = ["fetch", "--locked"].map(Into::into).to_vec();
+        let fetched = sandbox.run(&fetch)?;
+        if fetched.status != 0 {
+            return skipped(format!("crates cannot be fetched: {}", fetched.stderr_text().trim()));
+        }
+        sandbox.run(&cargo_refrain_in(sandbox, workspace, arguments)?)
+    })
 }
 
 /// Runs in the store, by name.

@@ -18,6 +18,7 @@ use refrain_suite::packed;
 use refrain_suite::probe;
 use refrain_suite::processes;
 use refrain_suite::projects;
+use refrain_suite::readme;
 use refrain_suite::rust;
 use refrain_suite::schedules;
 use refrain_suite::scripts;
@@ -34,6 +35,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(compiler::trials());
     trials.extend(projects::trials());
     trials.extend(rust::trials());
+    trials.extend(readme::trials()?);
     trials.extend(coverage::trials()?);
     trials.extend(bugs::trials()?);
     trials.extend(serial::trials()?);
