@@ -7,10 +7,12 @@ mod counts;
 mod cycles;
 mod debian;
 mod demo;
+mod fuzz;
 mod layering;
 mod methods;
 mod peers;
 mod setup;
+mod signals;
 mod tidy;
 
 use command::Cargo;
@@ -30,7 +32,10 @@ usage: cargo xtask <command>
   test                  setup, build, and all tests; what CI runs
   guests [NAME]         the guest programs alone, or those whose name contains NAME
   counts [CHECKOUT...]  how entangled the runtime is: mode tests, statics, unsafe blocks, circles of imports
-  fuzz [CASES]          property tests of decoders, solver and recorder with many cases (default 20000)
+  properties [CASES]    property tests of decoders, solver and recorder with many cases (default 20000)
+  fuzz [OPTION]         every reader of bytes with inputs that coverage guides
+        --seconds N       for all targets together (default 60)
+        --targets A,B     only these
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 5)
@@ -76,6 +81,7 @@ usage: cargo xtask <command>
         --refrain FILE    another refrain than target/release/refrain";
 
 fn main() -> ExitCode {
+    signals::as_at_a_terminal();
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ended = match words.as_slice() {
@@ -87,8 +93,9 @@ fn main() -> ExitCode {
         ["guests"] => guests(None),
         ["guests", name] => guests(Some(name)),
         ["counts", checkouts @ ..] => counts::counts(checkouts),
-        ["fuzz"] => fuzz("20000"),
-        ["fuzz", cases] => fuzz(cases),
+        ["properties"] => properties("20000"),
+        ["properties", cases] => properties(cases),
+        ["fuzz", options @ ..] => fuzz::fuzz(options),
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         ["bench", "search", options @ ..] => bench::search::search(options),
@@ -158,7 +165,8 @@ fn test() -> Result<(), Failure> {
     Cargo::new("test")
         .args(["--release", "--workspace"])
         .env("REFRAIN_BIN", refrain())
-        .run()
+        .run()?;
+    fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {
@@ -170,8 +178,7 @@ fn guests(name: Option<&str>) -> Result<(), Failure> {
         .run()
 }
 
-/// The toolchain is stable Rust, which has no coverage-guided fuzzer; proptest with many cases does the same work.
-fn fuzz(cases: &str) -> Result<(), Failure> {
+fn properties(cases: &str) -> Result<(), Failure> {
     if cases.parse::<u32>().is_err() {
         return Err(Failure::new(format!("'{cases}' is not a number of cases")));
     }
