@@ -1,9 +1,13 @@
 //! Which unordered accesses have to do with the failure? Those nearest to it.
 //!
-//! From where the failing thread ended we look at its last accesses, and for each that read what another thread had
-//! written, at the last accesses of that thread before the write, and so on: what was read is what went wrong, and who
-//! wrote it may have been misled in turn. Each access looked at is tried for the patterns below; the nearest one that
-//! fits is the likely culprit. Nearness is counted in threads passed through, then in accesses back from there.
+//! From where the failing thread failed we look at its last accesses, and for each that read what was written by another
+//! thread, or by itself long before, at the accesses of the writer before that write, and so on: what was read is what went
+//! wrong, and who wrote it may have been misled in turn. Each access looked at is tried for the patterns below; the nearest
+//! one that fits is the likely culprit. Nearness is counted in writes passed through, then in accesses back from there.
+//!
+//! What nothing orders comes first. After it comes what was ordered only because a lock was taken, or an atomic accessed, in
+//! this order (`Timeline::is_reversible`): a check and its use in two critical sections, a value seen before or after its
+//! time. What a creation, a join or a signal orders is never blamed.
 //!
 //! The interleavings are the unserialisable ones of AVIO (Lu, Tucek, Qin, Zhou, ASPLOS 2006), restricted to those with a
 //! write of the other thread in the middle.
@@ -38,9 +42,9 @@ pub struct Finding {
     pub mine: Step,
     pub theirs: Step,
     pub again: Option<Step>,
-    /// Synchronised, if each is under a lock but not both of mine under the same hold of it.
+    /// Synchronised, if only the order in which locks were taken or atomics accessed put them in this order.
     pub order: Order,
-    /// How many threads lie between the failure and this.
+    /// How many writes lead from this to the failure.
     pub depth: u32,
 }
 
@@ -62,7 +66,15 @@ const DIRECT: i64 = -2;
 const OVERWRITTEN: i64 = 40;
 /// A write that changed nothing explains little.
 const SILENT: i64 = 30;
-const SYNCHRONISED: i64 = 1000;
+/// Only the order of locks orders it.
+const LOCKED: i64 = 1000;
+/// Under locks, to see what another thread wrote is how threads talk to each other. To miss it says a little more.
+const LOCKED_EARLY: i64 = 100;
+const LOCKED_READ: i64 = 250;
+/// A thread that looks again after it has written itself.
+const AFTER_WRITE: i64 = 20;
+/// Atomics that are meant to be accessed like this.
+const ATOMIC: i64 = 100;
 const AFTER_FREE: i64 = -40;
 /// The read of the pointer that the thread crashed on.
 const POINTER: i64 = -60;
@@ -75,19 +87,24 @@ struct Search<'a> {
     found: Vec<(i64, Finding)>,
 }
 
-/// Findings from the ends of the `failing` threads on, the likeliest first, one for each pattern and pair of sites.
-pub fn find(timeline: &Timeline, memory: &Memory, failing: &[u32], pointer: Option<usize>) -> Vec<Finding> {
+pub struct Suspects {
+    pub findings: Vec<Finding>,
+    /// How many accesses were tried.
+    pub tried: u64,
+}
+
+/// Findings from where the `failing` threads failed on, the likeliest first, one for each pattern and pair of sites. Of each
+/// thread only what it did before that place in the timeline counts.
+pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], pointer: Option<usize>) -> Suspects {
     let mut search = Search {
         timeline,
         memory,
         pointer,
         found: Vec::new(),
     };
-    let mut queue: VecDeque<(u32, usize, u32)> = failing
-        .iter()
-        .map(|thread| (*thread, timeline.steps.len(), 0))
-        .collect();
+    let mut queue: VecDeque<(u32, usize, u32)> = failing.iter().map(|(thread, end)| (*thread, *end, 0)).collect();
     let mut seen = BTreeSet::new();
+    let mut tried = BTreeSet::new();
     while let Some((thread, end, depth)) = queue.pop_front() {
         if !seen.insert((thread, end)) || seen.len() > PLACES_MAX {
             continue;
@@ -96,11 +113,15 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[u32], pointer: Opti
         let accesses = timeline
             .back_from(thread, end)
             .filter(|at| timeline.step(*at).access().is_some());
-        for (distance, at) in (0..).zip(accesses.take(window)) {
+        let window: Vec<usize> = accesses.take(window).collect();
+        let oldest = window.last().copied().unwrap_or(0);
+        for (distance, at) in (0..).zip(window) {
             search.try_access(at, depth, distance);
+            tried.insert(at);
+            // What the thread wrote itself, nearby, is in the window.
             let writer = memory
                 .writer(timeline, at)
-                .filter(|w| timeline.step(*w).thread != thread);
+                .filter(|writer| timeline.step(*writer).thread != thread || *writer < oldest);
             if let Some(writer) = writer
                 && depth < DEPTH_MAX
                 && timeline.step(at).access().is_some_and(|access| access.reads)
@@ -114,7 +135,10 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[u32], pointer: Opti
     search
         .found
         .retain(|(_, f)| kept.insert((f.pattern, f.mine.entry.site, f.theirs.entry.site)));
-    search.found.into_iter().map(|(_, finding)| finding).collect()
+    Suspects {
+        findings: search.found.into_iter().map(|(_, finding)| finding).collect(),
+        tried: tried.len() as u64,
+    }
 }
 
 impl Search<'_> {
@@ -164,25 +188,40 @@ impl Search<'_> {
         }
     }
 
+    /// How much less it says that the two came in this order than if nothing had ordered them; `None` if they had to.
+    fn looseness(&self, a: usize, b: usize) -> Option<i64> {
+        let timeline = self.timeline;
+        if is_race(timeline, a, b) {
+            return Some(0);
+        }
+        let (one, other) = (timeline.step(a).access()?, timeline.step(b).access()?);
+        let conflict = (one.writes || other.writes) && one.overlaps(other);
+        let atomic = if one.atomic && other.atomic { ATOMIC } else { 0 };
+        (conflict && timeline.is_reversible(a, b)).then_some(LOCKED + atomic)
+    }
+
     /// Did the read at `at` see a write it need not have seen, or miss one it might have seen?
     fn try_read(&mut self, before: &[usize], after: &[usize], at: usize, score: i64, depth: u32) {
         let timeline = self.timeline;
         let writer = self.memory.writer(timeline, at);
-        let racing = writer.filter(|writer| is_race(timeline, *writer, at));
-        let is_news = racing.is_some_and(|writer| !self.has_read_before(before, writer, at));
-        if let Some(writer) = racing {
+        let loose = writer.and_then(|writer| Some((writer, self.looseness(writer, at)?)));
+        let is_news = loose.is_some_and(|(writer, _)| !self.has_read_before(before, writer, at));
+        if let Some((writer, looseness)) = loose {
             let stale = if is_news { 0 } else { STALE };
-            let score = score + stale + self.silence(before, writer);
+            let usual = if looseness > 0 { looseness + LOCKED_READ } else { 0 };
+            let score = score + stale + usual + self.silence(before, writer);
             self.note(score, depth, Pattern::ReadFrom, at, writer, None);
         }
-        let next = after
-            .iter()
-            .find(|next| self.writes(**next) && is_race(timeline, at, **next));
-        if let (Some(next), Some(access)) = (next, timeline.step(at).access()) {
-            let changes = timeline.step(*next).access().and_then(|a| a.value_of(access)) != access.value;
+        let writes = || after.iter().copied().filter(|next| self.writes(*next));
+        let racing = writes().find(|next| is_race(timeline, at, *next));
+        // Under locks only the very next write: over what the thread wrote itself, it is another matter.
+        let locked = || Some((writes().next()?, self.looseness(at, writes().next()?)? + LOCKED_EARLY));
+        let next = racing.map(|next| (next, 0)).or_else(locked);
+        if let (Some((next, looseness)), Some(access)) = (next, timeline.step(at).access()) {
+            let changes = timeline.step(next).access().and_then(|a| a.value_of(access)) != access.value;
             let early = if is_news { TOO_EARLY } else { 0 };
-            let score = score + early + if changes { 0 } else { SILENT };
-            self.note(score, depth, Pattern::ReadTooEarly, at, *next, None);
+            let score = score + early + looseness + if changes { 0 } else { SILENT };
+            self.note(score, depth, Pattern::ReadTooEarly, at, next, None);
         }
     }
 
@@ -226,19 +265,20 @@ impl Search<'_> {
         let (Some(first), Some(second)) = (timeline.step(mine).access(), timeline.step(at).access()) else {
             return;
         };
-        if first.atomic && second.atomic && timeline.step(theirs).access().is_some_and(|a| a.atomic) {
-            return;
-        }
         let pattern = match (first.reads, second.reads, second.writes) {
             (true, false, true) => Pattern::LostUpdate,
             (_, true, _) => Pattern::Interleaved,
             _ => return,
         };
-        let unordered = is_race(timeline, mine, theirs) || is_race(timeline, theirs, at);
+        // The other thread could have come before both, or after both.
+        let (Some(before_it), Some(after_it)) = (self.looseness(mine, theirs), self.looseness(theirs, at)) else {
+            return;
+        };
+        let looseness = if before_it.min(after_it) == 0 { 0 } else { before_it.max(after_it) };
         // A write that is lost says more than a read that saw it.
-        let preference = i64::from(pattern != Pattern::LostUpdate);
-        let penalty = if unordered { 0 } else { SYNCHRONISED } + self.silence(before, theirs);
-        self.note(score + preference + penalty, depth, pattern, mine, theirs, Some(at));
+        let preference = i64::from(pattern != Pattern::LostUpdate) + if first.reads { 0 } else { AFTER_WRITE };
+        let penalty = looseness + preference + self.silence(before, theirs);
+        self.note(score + penalty, depth, pattern, mine, theirs, Some(at));
     }
 
     /// What happened to the same bytes before: the last update that was lost, and the last two unordered writes.
@@ -251,19 +291,23 @@ impl Search<'_> {
             }
             let me = timeline.step(*write).thread;
             let theirs = before[..i].iter().rposition(|b| self.writes(*b));
-            let Some(theirs) = theirs.filter(|theirs| is_race(timeline, before[*theirs], *write)) else {
+            let loose = theirs.and_then(|theirs| Some((theirs, self.looseness(before[theirs], *write)?)));
+            let Some((theirs, looseness)) = loose else {
                 continue;
             };
             let other = before[theirs];
-            self.note(score + OVERWRITTEN, depth, Pattern::Overwritten, *write, other, None);
+            if looseness == 0 {
+                self.note(score + OVERWRITTEN, depth, Pattern::Overwritten, *write, other, None);
+            }
             let mine = before[..theirs].iter().rposition(|b| timeline.step(*b).thread == me);
             let reads = |at: usize| timeline.step(at).access().is_some_and(|access| access.reads);
             let read_between = before[theirs + 1..i]
                 .iter()
                 .any(|b| timeline.step(*b).thread == me && reads(*b));
-            if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && !read_between) {
+            let is_loose = |mine: usize| self.looseness(before[mine], other).is_some();
+            if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && !read_between && is_loose(*mine)) {
                 let (mine, again) = (before[mine], Some(*write));
-                let farther = if Some(i) == last_write { DIRECT } else { ELSEWHERE };
+                let farther = looseness + if Some(i) == last_write { DIRECT } else { ELSEWHERE };
                 self.note(score + farther, depth, Pattern::LostUpdate, mine, other, again);
                 return;
             }
