@@ -34,10 +34,11 @@ impl Memory {
             match step.entry.what {
                 What::Access(access) => {
                     for cell in cells(&access) {
-                        memory.cells.entry(cell).or_default().push(Moment {
-                            at,
-                            begins_life: false,
-                        });
+                        memory
+                            .cells
+                            .entry(cell)
+                            .or_default()
+                            .push(Moment { at, begins_life: false });
                     }
                 }
                 What::Allocate { address, bytes } => {
@@ -66,7 +67,10 @@ impl Memory {
         let history = self.cells.get(&(address / CELL_BYTES * CELL_BYTES))?;
         let here = history.binary_search_by_key(&at, |moment| moment.at).ok()?;
         let begins_life = |moment: &Moment| moment.begins_life;
-        let start = history[..here].iter().rposition(begins_life).map_or(0, |begun| begun + 1);
+        let start = history[..here]
+            .iter()
+            .rposition(begins_life)
+            .map_or(0, |begun| begun + 1);
         let end = history[here..].iter().position(begins_life);
         let life = &history[start..end.map_or(history.len(), |end| here + end)];
         Some((life.iter().map(|moment| moment.at).collect(), here - start))
@@ -129,7 +133,9 @@ impl Memory {
         let is_allocation = |step: &usize| matches!(timeline.step(*step).entry.what, What::Allocate { .. });
         let now = steps.partition_point(|step| *step < at);
         // The life that the thread may know of.
-        let begun = steps[..now].iter().rposition(|step| is_allocation(step) && is_known(step));
+        let begun = steps[..now]
+            .iter()
+            .rposition(|step| is_allocation(step) && is_known(step));
         let since = begun.map_or(0, |begun| begun + 1);
         let free = since + steps[since..].iter().position(is_free)?;
         let is_alive_again = free < now && steps[free..now].iter().any(is_allocation);

@@ -164,18 +164,34 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
 /// For all steps of the report that are in library code, what their thread did before in other code.
 fn callers(traces: &Traces, timeline: &Timeline, report: &Report) -> BTreeMap<u64, Step> {
     let is_library = |step: &Step| traces.library_sites.contains(&step.entry.site);
-    let found = report.findings.iter().flat_map(|f| [Some(f.mine), Some(f.theirs), f.again]);
-    let races = report.races.iter().flat_map(|race| [Some(race.first), Some(race.second)]);
+    let found = report
+        .findings
+        .iter()
+        .flat_map(|f| [Some(f.mine), Some(f.theirs), f.again]);
+    let races = report
+        .races
+        .iter()
+        .flat_map(|race| [Some(race.first), Some(race.second)]);
     let reads = report.reads.iter().flat_map(|read| match read.writer {
         Writer::Step(writer, _) => [Some(read.step), Some(writer)],
         _ => [Some(read.step), None],
     });
     let waits = report.waits.iter().map(|wait| wait.step);
-    let fault = report.fault.into_iter().flat_map(|fault| [fault.step, fault.access, fault.pointer]);
-    let named = found.chain(races).chain(reads).chain(waits).chain(fault).chain([report.anchor]);
+    let fault = report
+        .fault
+        .into_iter()
+        .flat_map(|fault| [fault.step, fault.access, fault.pointer]);
+    let named = found
+        .chain(races)
+        .chain(reads)
+        .chain(waits)
+        .chain(fault)
+        .chain([report.anchor]);
     let mut before = BTreeMap::new();
     for step in named.flatten().filter(is_library) {
-        let at = timeline.steps.partition_point(|other| other.entry.sequence < step.entry.sequence);
+        let at = timeline
+            .steps
+            .partition_point(|other| other.entry.sequence < step.entry.sequence);
         let mut back = timeline.back_from(step.thread, at).map(|at| *timeline.step(at));
         // A place without a name is no help.
         let caller = back.find(|other| !is_library(other) && other.entry.site != SiteId(0));
@@ -198,7 +214,9 @@ fn anchor(timeline: &Timeline, ending: Ending) -> Option<usize> {
     let ended_its_thread = |at: &usize| {
         let me = timeline.step(*at).thread;
         let mut since = timeline.steps[*at + 1..].iter().filter(|step| step.thread == me);
-        since.clone().all(|step| !matches!(step.entry.what, What::Spawn { .. } | What::Thrown { .. }))
+        since
+            .clone()
+            .all(|step| !matches!(step.entry.what, What::Spawn { .. } | What::Thrown { .. }))
             && since.by_ref().filter(|step| step.access().is_some()).count() <= UNWINDING
     };
     let mut panics = (0..timeline.steps.len()).filter(is_panic);

@@ -12,10 +12,13 @@
 //! The interleavings are the unserialisable ones of AVIO (Lu, Tucek, Qin, Zhou, ASPLOS 2006), restricted to those with a
 //! write of the other thread in the middle.
 use crate::clocks::Order;
+use crate::clocks::gives_back;
 use crate::memory::Memory;
 use crate::races::is_race;
 use crate::timeline::Step;
 use crate::timeline::Timeline;
+use crate::trace::Access;
+use crate::trace::What;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
@@ -73,7 +76,11 @@ const LOCKED_EARLY: i64 = 100;
 const LOCKED_READ: i64 = 250;
 /// A thread that looks again after it has written itself.
 const AFTER_WRITE: i64 = 20;
-/// Atomics that are meant to be accessed like this.
+/// A read in an earlier critical section than the last, for each that lies between.
+const EARLIER_SECTION: i64 = 10;
+/// Under locks: what was written in between was neither 0 nor had been, so that a test of it will have had the same outcome.
+const SAME_OUTCOME: i64 = 10;
+/// An atomic load and an atomic store that overwrites what came in between.
 const ATOMIC: i64 = 100;
 const AFTER_FREE: i64 = -40;
 /// The read of the pointer that the thread crashed on.
@@ -84,6 +91,8 @@ struct Search<'a> {
     memory: &'a Memory,
     /// The read of the bad pointer.
     pointer: Option<usize>,
+    /// Critical sections that the thread left between the access that is tried and where we came from.
+    sections: i64,
     found: Vec<(i64, Finding)>,
 }
 
@@ -100,6 +109,7 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
         timeline,
         memory,
         pointer,
+        sections: 0,
         found: Vec::new(),
     };
     let mut queue: VecDeque<(u32, usize, u32)> = failing.iter().map(|(thread, end)| (*thread, *end, 0)).collect();
@@ -110,12 +120,16 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
             continue;
         }
         let window = if depth == 0 { WINDOW } else { WINDOW_DEEPER };
-        let accesses = timeline
-            .back_from(thread, end)
-            .filter(|at| timeline.step(*at).access().is_some());
-        let window: Vec<usize> = accesses.take(window).collect();
-        let oldest = window.last().copied().unwrap_or(0);
-        for (distance, at) in (0..).zip(window) {
+        let mut sections = 0;
+        let accesses = timeline.back_from(thread, end).filter_map(|at| {
+            let step = timeline.step(at);
+            sections += i64::from(matches!(step.entry.what, What::Sync { op, .. } if gives_back(op)));
+            step.access().map(|_| (at, sections))
+        });
+        let window: Vec<(usize, i64)> = accesses.take(window).collect();
+        let oldest = window.last().map_or(0, |(at, _)| *at);
+        for (distance, (at, sections)) in (0..).zip(window) {
+            search.sections = sections;
             search.try_access(at, depth, distance);
             tried.insert(at);
             // What the thread wrote itself, nearby, is in the window.
@@ -147,11 +161,16 @@ impl Search<'_> {
             .into_iter()
             .flatten()
             .map(|at| self.timeline.order(at, theirs));
-        let unordered = orders.clone().any(|order| order == Order::Unordered);
-        let order = if unordered {
-            Order::Unordered
-        } else {
-            orders.max().unwrap_or(Order::Same)
+        // Two atomic accesses are no race: which of them comes first is for the program to put up with.
+        let races = |at: usize| pattern == Pattern::UseAfterFree || is_race(self.timeline, at, theirs);
+        let pairs = [Some(mine), again].into_iter().flatten().zip(orders.clone());
+        let unordered = pairs
+            .into_iter()
+            .any(|(at, order)| order == Order::Unordered && races(at));
+        let order = match orders.max().unwrap_or(Order::Same) {
+            _ if unordered => Order::Unordered,
+            Order::Unordered => Order::Synchronised,
+            other => other,
         };
         let step = |at: usize| *self.timeline.step(at);
         let finding = Finding {
@@ -163,6 +182,29 @@ impl Search<'_> {
             depth,
         };
         self.found.push((score, finding));
+    }
+
+    /// Are both atomic? That one sees the other, or does not, is what atomics are for; only an update can get lost between them.
+    fn are_atomic(&self, a: usize, b: usize) -> bool {
+        let is_atomic = |at: usize| self.timeline.step(at).access().is_some_and(|access| access.atomic);
+        is_atomic(a) && is_atomic(b)
+    }
+
+    /// Of writes of the same value, one after the other and the last at `writer`: the first. It made the value what it is.
+    fn origin(&self, before: &[usize], writer: usize) -> usize {
+        let Some(access) = self.timeline.step(writer).access() else {
+            return writer;
+        };
+        let here = before.partition_point(|at| *at < writer);
+        let writes = before[..here].iter().rev().copied().filter(|at| self.writes(*at));
+        let value_of = |at: usize| {
+            self.timeline
+                .step(at)
+                .access()
+                .and_then(|earlier| earlier.value_of(access))
+        };
+        let same = writes.take_while(|at| access.value.is_some() && value_of(*at) == access.value);
+        same.last().unwrap_or(writer)
     }
 
     /// Tries all patterns on the access at `at`, `distance` accesses before the place we came from.
@@ -204,11 +246,21 @@ impl Search<'_> {
     fn try_read(&mut self, before: &[usize], after: &[usize], at: usize, score: i64, depth: u32) {
         let timeline = self.timeline;
         let writer = self.memory.writer(timeline, at);
-        let loose = writer.and_then(|writer| Some((writer, self.looseness(writer, at)?)));
+        let loose = writer.and_then(|writer| match self.looseness(writer, at)? {
+            0 => Some((writer, 0)),
+            _ => {
+                let origin = self.origin(before, writer);
+                Some((origin, self.looseness(origin, at)?))
+            }
+        });
+        let loose = loose.filter(|(writer, _)| !self.are_atomic(*writer, at));
         let is_news = loose.is_some_and(|(writer, _)| !self.has_read_before(before, writer, at));
         if let Some((writer, looseness)) = loose {
             let stale = if is_news { 0 } else { STALE };
-            let usual = if looseness > 0 { looseness + LOCKED_READ } else { 0 };
+            let usual = match looseness {
+                0 => 0,
+                _ => looseness + LOCKED_READ + EARLIER_SECTION * self.sections,
+            };
             let score = score + stale + usual + self.silence(before, writer);
             self.note(score, depth, Pattern::ReadFrom, at, writer, None);
         }
@@ -217,6 +269,7 @@ impl Search<'_> {
         // Under locks only the very next write: over what the thread wrote itself, it is another matter.
         let locked = || Some((writes().next()?, self.looseness(at, writes().next()?)? + LOCKED_EARLY));
         let next = racing.map(|next| (next, 0)).or_else(locked);
+        let next = next.filter(|(next, _)| !self.are_atomic(at, *next));
         if let (Some((next, looseness)), Some(access)) = (next, timeline.step(at).access()) {
             let changes = timeline.step(next).access().and_then(|a| a.value_of(access)) != access.value;
             let early = if is_news { TOO_EARLY } else { 0 };
@@ -270,14 +323,28 @@ impl Search<'_> {
             (_, true, _) => Pattern::Interleaved,
             _ => return,
         };
+        if pattern != Pattern::LostUpdate && self.are_atomic(mine, theirs) && self.are_atomic(theirs, at) {
+            return;
+        }
         // The other thread could have come before both, or after both.
         let (Some(before_it), Some(after_it)) = (self.looseness(mine, theirs), self.looseness(theirs, at)) else {
             return;
         };
-        let looseness = if before_it.min(after_it) == 0 { 0 } else { before_it.max(after_it) };
+        let looseness = if before_it.min(after_it) == 0 {
+            0
+        } else {
+            before_it.max(after_it)
+        };
         // A write that is lost says more than a read that saw it.
         let preference = i64::from(pattern != Pattern::LostUpdate) + if first.reads { 0 } else { AFTER_WRITE };
-        let penalty = looseness + preference + self.silence(before, theirs);
+        let same = |access: &Access, other: &Access| match (access.value, other.value_of(access)) {
+            (Some(value), Some(other)) => (value == 0) == (other == 0),
+            _ => false,
+        };
+        let wrote = timeline.step(theirs).access();
+        let is_same = looseness > 0 && wrote.is_some_and(|wrote| same(first, wrote));
+        let outcome = if is_same { SAME_OUTCOME } else { 0 };
+        let penalty = looseness + preference + outcome + self.silence(before, theirs);
         self.note(score + penalty, depth, pattern, mine, theirs, Some(at));
     }
 
@@ -305,7 +372,9 @@ impl Search<'_> {
                 .iter()
                 .any(|b| timeline.step(*b).thread == me && reads(*b));
             let is_loose = |mine: usize| self.looseness(before[mine], other).is_some();
-            if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && !read_between && is_loose(*mine)) {
+            // Who reads as it writes has seen what it writes over.
+            let is_blind = !read_between && !reads(*write);
+            if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && is_blind && is_loose(*mine)) {
                 let (mine, again) = (before[mine], Some(*write));
                 let farther = looseness + if Some(i) == last_write { DIRECT } else { ELSEWHERE };
                 self.note(score + farther, depth, Pattern::LostUpdate, mine, other, again);

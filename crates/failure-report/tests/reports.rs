@@ -384,7 +384,12 @@ fn a_block_that_was_allocated_again_has_a_new_life() {
     locked(&mut script, 2, |script| _ = script.read(2, 20, Y, X));
     script.read(2, 21, X + 8, 9);
     let report = died(script, 2);
-    assert!(report.findings.iter().all(|found| found.pattern != Pattern::UseAfterFree));
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|found| found.pattern != Pattern::UseAfterFree)
+    );
     assert_eq!(report.races, []);
     // What was written in the earlier life is not what T2 read.
     assert!(report.reads.iter().all(|read| read.step.entry.site.0 != 21));
@@ -517,7 +522,12 @@ fn a_waiter_that_was_signalled_is_not_blamed_for_waiting() {
     script.sync(1, 11, Op::CondWake, CONDITION);
     script.read(1, 10, X, 1);
     let report = died(script, 1);
-    assert!(report.findings.iter().all(|found| found.pattern != Pattern::Interleaved));
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|found| found.pattern != Pattern::Interleaved)
+    );
 }
 
 #[test]
@@ -544,8 +554,67 @@ fn library_code_is_named_with_what_was_done_before_it_was_called() {
     script.read(2, 14, X, 5);
     let mut traces = script.traces();
     traces.library_sites.insert(run_model::SiteId(14));
-    let report = explain(&traces, Ending::Signal { thread: 2, signal: ABORT });
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
     let read = report.findings[0].mine;
-    assert_eq!(report.before.get(&read.entry.sequence).map(|step| step.entry.site.0), Some(13));
+    assert_eq!(
+        report.before.get(&read.entry.sequence).map(|step| step.entry.site.0),
+        Some(13)
+    );
     assert!(!report.before.contains_key(&report.findings[0].theirs.entry.sequence));
+}
+
+#[test]
+fn an_atomic_update_loses_nothing() {
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.atomic(1, 10, X, true, false);
+    script.atomic(2, 20, X, true, true);
+    script.atomic(1, 11, X, true, true);
+    script.join(0, 1);
+    script.join(0, 2);
+    script.read(0, 30, X, 2);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert!(report.findings.iter().all(|found| found.pattern != Pattern::LostUpdate));
+    assert!(report.findings.iter().all(|found| found.order == Order::Synchronised));
+
+    // A load and a store do, though they are atomic.
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.atomic(1, 10, X, true, false);
+    script.atomic(2, 20, X, true, true);
+    script.atomic(1, 11, X, false, true);
+    script.join(0, 1);
+    script.join(0, 2);
+    script.read(0, 30, X, 2);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 10, 20));
+    assert_eq!(report.findings[0].order, Order::Synchronised);
+}
+
+#[test]
+fn atomics_that_threads_wait_for_each_other_with_are_not_blamed() {
+    let mut script = Script::default();
+    script.atomic(1, 10, X, true, true);
+    script.atomic(1, 11, X, true, false);
+    script.atomic(2, 10, X, true, true);
+    script.atomic(1, 11, X, true, false);
+    assert_eq!(died(script, 1).findings, []);
+}
+
+#[test]
+fn who_first_wrote_the_value_is_named() {
+    // T1 sets the flag again and again; what T2 saw it by is the first time.
+    let mut script = Script::default();
+    locked(&mut script, 1, |script| _ = script.write(1, 74, X, 1));
+    locked(&mut script, 1, |script| _ = script.write(1, 75, X, 1));
+    locked(&mut script, 2, |script| _ = script.read(2, 87, X, 1));
+    assert_eq!(culprit(&died(script, 2)), (Pattern::ReadFrom, 87, 74));
 }

@@ -168,7 +168,9 @@ mod tests {
             library: None,
             access: String::new(),
         };
-        assert!(place("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/bits/stl_tree.h").is_of_library());
+        assert!(
+            place("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/bits/stl_tree.h").is_of_library()
+        );
         assert!(place("/rustc/0123/library/core/src/mem/mod.rs").is_of_library());
         assert!(!place("/home/me/project/src/usr/include/mine.h").is_of_library());
         assert!(!place("src/main.rs").is_of_library());

@@ -31,10 +31,10 @@ int main(void) {
     pthread_create(&thread, NULL, take, NULL);
     first->unset[2] = 5;
     free((void *)first);
-    limit = 7;
     struct box *second = malloc(sizeof *second);
     pthread_mutex_lock(&lock);
     handed_over = second;
     pthread_mutex_unlock(&lock);
+    limit = 7;
     pthread_join(thread, NULL);
 }

@@ -234,7 +234,10 @@ fn reads_well(sandbox: &Sandbox, recorded: &Recorded) -> Checked {
     let line = sandbox.refrain(["explain"]).arg(&recorded.directory).within(LIMIT);
     let ended = sandbox.run(&line)?.expect_status(0)?;
     let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-    require(text.contains("likely culprit: T") || text.contains("possible culprit: T"), || ended.told("no culprit is named"))?;
+    require(
+        text.contains("likely culprit: T") || text.contains("possible culprit: T"),
+        || ended.told("no culprit is named"),
+    )?;
     require(text.contains(" | ") && text.contains('^'), || {
         ended.told("no source line is quoted")
     })

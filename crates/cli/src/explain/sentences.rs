@@ -42,7 +42,9 @@ impl Names<'_> {
     pub fn line(&self, step: &Step) -> String {
         match (self.place(step), self.before(step)) {
             (Some(place), Some(before)) => {
-                let before = self.place(before).map_or_else(|| "an unknown place".to_owned(), |place| short(&place));
+                let before = self
+                    .place(before)
+                    .map_or_else(|| "an unknown place".to_owned(), |place| short(&place));
                 format!("a call after {before} ({}:{})", name(&place.file), place.line)
             }
             (Some(place), None) => short(&place) + &library(&place),
@@ -52,7 +54,10 @@ impl Names<'_> {
 
     /// `file:line:column in function`.
     pub fn whole_place(&self, step: &Step) -> String {
-        match (self.place(step), self.before(step).and_then(|before| self.place(before))) {
+        match (
+            self.place(step),
+            self.before(step).and_then(|before| self.place(before)),
+        ) {
             (Some(place), Some(before)) => format!(
                 "a call after {} (in {}:{})",
                 self.whole(&before),
@@ -185,7 +190,9 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
             "synchronisation orders each of them, but does not hold the two together"
         }
         Order::Synchronised if finding.pattern == Pattern::UseAfterFree => "synchronisation puts them in this order",
-        Order::Synchronised => "each is synchronised, but no observed synchronisation decides which of them comes first",
+        Order::Synchronised => {
+            "of what was observed, only who came first to a lock or an atomic puts them in this order"
+        }
         Order::Same => "one thread did both",
         Order::Unknown => "whether anything orders the two is beyond the trace",
     };
@@ -344,10 +351,15 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
         (None, _) => {
             let races = match report.races.len() {
                 0 => "no two observed accesses of this run were unordered".to_owned(),
-                pairs => format!("{} of this run, farther away or of other threads, are listed below", count(pairs as u64, "unordered pair")),
+                pairs => format!(
+                    "{} of this run, farther away or of other threads, are listed below",
+                    count(pairs as u64, "unordered pair")
+                ),
             };
             let tried = report.tried;
-            format!("none of the {tried} accesses that were tried, on the way back from the failure, fits a pattern; {races}")
+            format!(
+                "none of the {tried} accesses that were tried, on the way back from the failure, fits a pattern; {races}"
+            )
         }
     }
 }
@@ -362,7 +374,14 @@ pub fn culprit(report: &Report) -> Option<&Finding> {
 /// A thread that waits for a signal that had come before.
 fn missed_wake(report: &Report) -> Option<&Wait> {
     let is_missed = |wait: &&Wait| {
-        matches!(wait.awaited, Awaited::Signal { missed: true, last_signal: Some(_), .. })
+        matches!(
+            wait.awaited,
+            Awaited::Signal {
+                missed: true,
+                last_signal: Some(_),
+                ..
+            }
+        )
     };
     let waits = report.waits.iter().filter(|_| report.ending == Ending::Stopped);
     waits.filter(is_missed).last()
