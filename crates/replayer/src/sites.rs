@@ -33,6 +33,8 @@ pub struct Place {
     pub column: u16,
     /// As the source spells it; empty if unknown.
     pub function: String,
+    /// File and line of the library's code that was inlined there, if it was.
+    pub library: Option<(String, u32)>,
     /// "4-byte store", "atomic", …; empty if the record says it better.
     pub access: String,
 }
@@ -48,6 +50,28 @@ impl fmt::Display for Place {
         }
         Ok(())
     }
+}
+
+impl Place {
+    /// Is it in a library that comes with the system or with the compiler? Then it is where a mistake shows, not where it is.
+    pub fn is_of_library(&self) -> bool {
+        let file = normalised(&self.file);
+        let starts = ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/rustc/"];
+        starts.iter().any(|start| file.starts_with(start)) || file.contains("/lib/rustlib/src/")
+    }
+}
+
+/// Without `..` and what it takes back: compilers name their headers from where they are themselves.
+fn normalised(file: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in file.split('/') {
+        match part {
+            ".." => _ = parts.pop(),
+            "." => {}
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 impl SiteBook {
@@ -95,6 +119,7 @@ impl SiteBook {
             line: site.line,
             column: site.column,
             function,
+            library: site.library,
             access,
         })
     }
@@ -132,6 +157,24 @@ fn open_object(line: &str, copy_of: &dyn Fn(&Path) -> Option<PathBuf>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_known_by_where_they_are() {
+        let place = |file: &str| Place {
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            function: String::new(),
+            library: None,
+            access: String::new(),
+        };
+        assert!(
+            place("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/bits/stl_tree.h").is_of_library()
+        );
+        assert!(place("/rustc/0123/library/core/src/mem/mod.rs").is_of_library());
+        assert!(!place("/home/me/project/src/usr/include/mine.h").is_of_library());
+        assert!(!place("src/main.rs").is_of_library());
+    }
 
     #[test]
     fn names_are_those_of_the_source() {

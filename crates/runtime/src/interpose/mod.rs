@@ -11,6 +11,7 @@ mod callers;
 mod children;
 mod clocks;
 mod conditions;
+mod failing;
 mod formatted;
 mod identities;
 mod in_order;
