@@ -159,6 +159,7 @@ regions! {
     ECHOES = new(0x6f00_0000_0000, TIB / 4, Owner::Runtime, "replay: words that the kernel gives back to the program");
     CHANNELS = of_each(0x6f40_0000_0000, CHANNEL_SIDES, 2 * MIB, "replay: bytes under way in pipes and sockets of the process to itself, by side");
     SNAPSHOT = new(0x6f80_0000_0000, (CONTROL_BYTES as u64).next_multiple_of(PAGE), Owner::Runtime, "a checkpoint: control memory as it was");
+    BROUGHT_BACK = new(0x6fa0_0000_0000, 64 * MIB, Owner::Runtime, "recording: what the child of a `vfork` has written, for its parent");
     CHECKPOINT_STACKS = of_each(0x6fc0_0000_0000, THREADS, 64 << 10, "a checkpoint: the stack on which each thread waits to be copied");
     SCHEDULE = new(0x7000_0000_0000, 2 * TIB, Owner::Runtime, "replay: the schedule");
     TURNS = new(0x7200_0000_0000, TIB / 2, Owner::Runtime, "replay: the order in which threads take turns");

@@ -289,6 +289,17 @@ pub fn is_alone() -> bool {
     IS_ALONE.load(Relaxed)
 }
 
+/// Has the process had no thread but its first?
+pub fn has_one_thread() -> bool {
+    let header = header();
+    header.progress.threads.load(Relaxed) <= header.identity.first_threads.load(Relaxed)
+}
+
+/// A thread or process has been made that is not recorded.
+pub fn note_unrecorded() {
+    root().progress.forked.store(1, Relaxed);
+}
+
 /// The one thread of a forked process is about to go on; or there will be a second one.
 pub fn set_alone(is_alone: bool) {
     IS_ALONE.store(is_alone, Relaxed);

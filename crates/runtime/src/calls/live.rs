@@ -1,5 +1,7 @@
 //! Inputs are live: calls are made, and nothing is logged. The order of threads is imposed all the same, so a call is the event that it was
 //! when it was recorded, and what it brings in is stored where other threads' accesses are ordered by it.
+use crate::clones::Asked;
+use crate::clones::VM;
 use crate::calls::is_to_self;
 use crate::calls::table;
 use crate::calls::table::Treatment;
@@ -19,7 +21,10 @@ impl Local {
     ) -> isize {
         match treatment {
             Treatment::Logged | Treatment::Unknown => self.pass_call(number, arguments, real),
-            Treatment::Fork => self.pass_fork(|| real(arguments)),
+            Treatment::Fork => self.pass_fork(|| match Asked::of(number, arguments) {
+                Some(asked) if asked.has(VM) => asked.fork_without(VM),
+                _ => real(arguments),
+            }),
             Treatment::Exec => self.pass_exec(|| real(arguments)),
             _ => {
                 let result = self.until_made(|| real(arguments));
