@@ -21,6 +21,7 @@ use runtime_abi::memory_map::BROUGHT_BACK;
 
 /// By what the log knows these inputs: calls that nobody makes in the place of a fork.
 const BREAK: c_long = libc::SYS_brk;
+const MAPPED: c_long = libc::SYS_mremap;
 const MEMORY: c_long = libc::SYS_process_vm_writev;
 /// The log of one input has so many ranges at most.
 const RANGES: usize = 32;
@@ -28,7 +29,10 @@ const RANGES: usize = 32;
 const PIECE: usize = 32;
 const PAGE: usize = 4096;
 
-/// What the child leaves: a head, then for each run of bytes its address and length, and the bytes.
+/// In the place of a length: it is that of a mapping, and no bytes follow.
+const IS_MAPPING: usize = 1 << 63;
+
+/// What the child leaves: a head, then for each mapping and each run of bytes its address and length, and the bytes.
 #[repr(C)]
 struct Head {
     /// Bytes that follow.
@@ -91,7 +95,10 @@ pub fn leave() {
         let pagemap = sys::open(b"/proc/self/pagemap\0", libc::O_RDONLY);
         let maps = sys::open(b"/proc/self/maps\0", libc::O_RDONLY);
         if let (Ok(pagemap), Ok(maps)) = (pagemap, maps) {
-            for_each_part(maps, |start, end| keep_written(head, pagemap, start, end));
+            for_each_part(maps, |start, end| {
+                keep(head, start, end - start, IS_MAPPING);
+                keep_written(head, pagemap, start, end);
+            });
         } else {
             head.is_short = 1;
         }
@@ -151,25 +158,27 @@ fn keep_written(head: &mut Head, pagemap: i32, start: usize, end: usize) {
         for word in &words[..got] {
             let (from, to) = ((page * PAGE).max(start), ((page + 1) * PAGE).min(end));
             if word & PRESENT_AND_EXCLUSIVE == PRESENT_AND_EXCLUSIVE {
-                keep(head, from, to - from);
+                keep(head, from, to - from, 0);
             }
             page += 1;
         }
     }
 }
 
-fn keep(head: &mut Head, address: usize, bytes: usize) {
-    if head.bytes + EACH + bytes.next_multiple_of(8) > ROOM {
+/// `kind`: `IS_MAPPING`, or 0 if the bytes follow.
+fn keep(head: &mut Head, address: usize, bytes: usize, kind: usize) {
+    let copied = if kind == 0 { bytes } else { 0 };
+    if head.bytes + EACH + copied.next_multiple_of(8) > ROOM {
         head.is_short = 1;
         return;
     }
     let place = BROUGHT_BACK.start as usize + size_of::<Head>() + head.bytes;
     // SAFETY: there is so much room; the memory is mapped and writable, as the kernel has just said.
     unsafe {
-        (place as *mut [usize; 2]).write([address, bytes]);
-        core::ptr::copy_nonoverlapping(address as *const u8, (place + EACH) as *mut u8, bytes);
+        (place as *mut [usize; 2]).write([address, bytes | kind]);
+        core::ptr::copy_nonoverlapping(address as *const u8, (place + EACH) as *mut u8, copied);
     }
-    head.bytes += EACH + bytes.next_multiple_of(8);
+    head.bytes += EACH + copied.next_multiple_of(8);
 }
 
 impl Local {
@@ -178,17 +187,14 @@ impl Local {
         // SAFETY: mapped by `prepare`, and the child has left.
         let head = unsafe { head().read() };
         set_end_of_heap(head.end_of_heap);
-        self.log_brought(BREAK, head.end_of_heap as isize, &[]);
+        self.log_brought(BREAK, head.end_of_heap as isize, 0, &[]);
+        for (address, bytes, _) in left_by_child(&head, IS_MAPPING).filter(|(address, bytes, _)| !is_mapped(*address, *bytes)) {
+            make_room(address, bytes);
+            self.log_brought(MAPPED, address as isize, bytes.div_ceil(PAGE) as u32, &[]);
+        }
         let mut ranges = [Range::default(); RANGES];
         let mut count = 0;
-        let mut at = BROUGHT_BACK.start as usize + size_of::<Head>();
-        let end = at + head.bytes.min(ROOM);
-        while at < end {
-            // SAFETY: inside of what the child wrote.
-            let [address, bytes] = unsafe { (at as *const [usize; 2]).read() };
-            let from = at + EACH;
-            at = from + bytes.next_multiple_of(8);
-            make_room(address, bytes);
+        for (address, bytes, from) in left_by_child(&head, 0) {
             let mut piece = 0;
             while let Some((first, length)) = next_difference(address, from, piece, bytes) {
                 piece = first + length;
@@ -201,23 +207,23 @@ impl Local {
                     count += 1;
                 }
                 if count == RANGES {
-                    self.log_brought(MEMORY, count as isize, &ranges);
+                    self.log_brought(MEMORY, count as isize, 0, &ranges);
                     count = 0;
                 }
             }
         }
         if count > 0 {
-            self.log_brought(MEMORY, count as isize, &ranges[..count]);
+            self.log_brought(MEMORY, count as isize, 0, &ranges[..count]);
         }
-        self.log_brought(MEMORY, 0, &[]);
+        self.log_brought(MEMORY, 0, 0, &[]);
         if head.is_short != 0 {
             control::note_unrecorded();
         }
         give_up_memory();
     }
 
-    fn log_brought(&self, number: c_long, result: isize, ranges: &[Range]) {
-        let mut entry = self.input_entry(number, result, 0);
+    fn log_brought(&self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
+        let mut entry = self.input_entry(number, result, check);
         entry.time = now();
         self.log_entry(entry, ranges);
         self.complete();
@@ -230,10 +236,14 @@ impl Local {
         }
         set_end_of_heap(self.next_call(BREAK).entry.result as usize);
         self.complete();
+        while self.inputs.recorded.next_number() == Some(MAPPED as u32) {
+            let entry = self.next_call(MAPPED).entry;
+            make_room(entry.result as usize, entry.check as usize * PAGE);
+            self.complete();
+        }
         loop {
             let call = self.next_call(MEMORY);
             for (address, bytes) in call.ranges() {
-                make_room(address as usize, bytes.len());
                 write_own(address as usize, bytes.as_ptr() as usize, bytes.len());
             }
             self.complete();
@@ -249,6 +259,32 @@ fn set_end_of_heap(end: usize) {
         // SAFETY: as the child of this process has asked for in its name.
         unsafe { sys::syscall(libc::SYS_brk, [end, 0, 0, 0, 0, 0]) };
     }
+}
+
+/// The mappings, or the runs of bytes, that the child has left: address, length, and where the bytes are.
+fn left_by_child(head: &Head, kind: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let mut at = BROUGHT_BACK.start as usize + size_of::<Head>();
+    let end = at + head.bytes.min(ROOM);
+    core::iter::from_fn(move || {
+        while at < end {
+            // SAFETY: inside of what the child wrote.
+            let [address, length] = unsafe { (at as *const [usize; 2]).read() };
+            let (from, found) = (at + EACH, length & IS_MAPPING);
+            at = from + if found == 0 { length.next_multiple_of(8) } else { 0 };
+            if found == kind {
+                return Some((address, length & !IS_MAPPING, from));
+            }
+        }
+        None
+    })
+}
+
+/// Is all of it mapped?
+fn is_mapped(address: usize, bytes: usize) -> bool {
+    let start = address / PAGE * PAGE;
+    let arguments = [start, address + bytes - start, libc::MS_ASYNC as usize, 0, 0, 0];
+    // SAFETY: does nothing but say whether there is memory.
+    unsafe { sys::syscall(libc::SYS_msync, arguments) == 0 }
 }
 
 /// Maps those pages that the child has mapped.

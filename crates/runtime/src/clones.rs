@@ -30,8 +30,6 @@ pub const PARENT_SET_TID: usize = libc::CLONE_PARENT_SETTID as usize;
 pub const CHILD_SET_TID: usize = libc::CLONE_CHILD_SETTID as usize;
 pub const CHILD_CLEAR_TID: usize = libc::CLONE_CHILD_CLEARTID as usize;
 pub const PIDFD: usize = libc::CLONE_PIDFD as usize;
-/// In the flags of `clone`: the signal that the maker gets at the end of the child.
-pub const SIGNAL_OF_END: usize = 0xff;
 
 /// What is asked for, in one form for `clone`, `clone3`, `fork` and `vfork`.
 #[derive(Clone, Copy, Default)]
@@ -123,6 +121,11 @@ impl Asked {
         (own..own + NEAR).contains(&self.child_tid)
     }
 
+    /// Is it a process, with memory of its own or borrowed until it leaves?
+    pub fn is_process(&self) -> bool {
+        self.flags & (VM | VFORK) != VM
+    }
+
     pub fn has(&self, flag: usize) -> bool {
         self.flags & flag != 0
     }
@@ -134,14 +137,17 @@ pub fn put(place: usize, value: u32) {
     unsafe { (place as *mut u32).write_unaligned(value) };
 }
 
-/// The calling thread, the only one of a forked child, goes on with a thread pointer of the program's. We would not find ourselves there: it is not
-/// recorded any more, and the run says so.
-pub fn leave_with_pointer(pointer: usize) {
+/// When a call has been made: a forked child that asked for a thread pointer of its own gets it. We would not find ourselves there: it is not recorded any more
+/// (`Local::record_fork`), and the run says so.
+pub fn take_pointer(number: c_long, arguments: &[usize; 6], result: isize) {
     const ARCH_SET_FS: usize = 0x1002;
-    policy::let_go();
-    Local::uninstall();
-    // SAFETY: what the program asked for; nothing of ours is found by that register from here on.
-    unsafe { sys::syscall(libc::SYS_arch_prctl, [ARCH_SET_FS, pointer, 0, 0, 0, 0]) };
+    if result != 0 || !matches!(number, libc::SYS_clone | libc::SYS_clone3) || !policy::is_free() {
+        return;
+    }
+    if let Some(asked) = Asked::of(number, arguments).filter(|asked| asked.has(SET_TLS)) {
+        // SAFETY: what the program asked for; nothing of ours is found by that register from here on.
+        unsafe { sys::syscall(libc::SYS_arch_prctl, [ARCH_SET_FS, asked.tls, 0, 0, 0, 0]) };
+    }
 }
 
 impl Local {
@@ -154,6 +160,7 @@ impl Local {
     pub fn leave_clone(&self) {
         self.birth.is_cloned.set(false);
         self.birth.is_process.set(false);
+        control::note_threads(false);
     }
 
     /// Replay: a thread that was a process of its own has gone without a word: it was killed, or became another program.

@@ -60,6 +60,7 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
         }
         if local.birth.is_process.get() {
             // It is not this process that ends.
+            local.calls_pass.set(true);
             return die_of(signal, info);
         }
         // What we do from here on is none of the program's.

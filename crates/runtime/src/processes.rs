@@ -14,6 +14,7 @@ use crate::clones::Asked;
 use crate::clones::CHILD_SET_TID;
 use crate::clones::PARENT_SET_TID;
 use crate::clones::PIDFD;
+use crate::clones::SET_TLS;
 use crate::clones::VM;
 use crate::control;
 use crate::ending;
@@ -311,12 +312,17 @@ impl Local {
         // Borrowed memory is for one child.
         let is_borrowed = asked.has(VM) && brought_back::prepare();
         let stack_from = self.inputs.call_stack.get() as usize;
-        let result = match asked.has(VM) {
-            false => real(arguments),
-            // The child may not return from here in its parent's memory: it gets its own.
-            true => asked.fork_without(VM),
+        let result = match asked.flags & (VM | SET_TLS) {
+            0 => real(arguments),
+            // The child may not return from here in its parent's memory: it gets its own. Nor could it with another thread pointer.
+            changed => asked.fork_without(changed),
         };
         if result != 0 {
+            if result < 0 && process != 0 {
+                // The number is free again, unless there are others after it.
+                let processes = &control::root().shared.processes;
+                _ = processes.compare_exchange(process + 1, process, Relaxed, Relaxed);
+            }
             self.inputs.writer.correct_last(entry(result));
             self.complete();
             if result > 0 && asked.has(PIDFD) {
@@ -325,7 +331,7 @@ impl Local {
                     unsafe { (asked.pidfd as *const i32).read_unaligned() as isize }
                 });
             }
-            if is_borrowed {
+            if is_borrowed && result > 0 {
                 self.bring_back();
             }
             return result;
@@ -335,7 +341,8 @@ impl Local {
             brought_back::forget();
         }
         brought_back::begin_child(is_borrowed, stack_from);
-        if process == 0 || self.go_on_as(process, slot).is_err() {
+        // With a thread pointer of the program's we would not find ourselves.
+        if process == 0 || asked.has(SET_TLS) || self.go_on_as(process, slot).is_err() {
             policy::let_go();
             Local::uninstall();
         }

@@ -12,8 +12,6 @@ use crate::calls::table::Size::Tail;
 use crate::calls::table::Treatment;
 use crate::calls::table::Written;
 use crate::clones::Asked;
-use crate::clones::VFORK;
-use crate::clones::VM;
 use crate::control;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -57,7 +55,7 @@ pub fn clone3(arguments: &[usize; 6]) -> Row {
 /// A process, or something that would go on in the middle of our code, on a stack without it: in its maker's memory, or on a stack of the program's.
 fn made(asked: Option<Asked>) -> Row {
     Row::of(match asked {
-        Some(asked) if asked.stack != 0 || asked.flags & (VM | VFORK) == VM => Treatment::Refused,
+        Some(asked) if asked.stack != 0 || !asked.is_process() => Treatment::Refused,
         Some(_) => Treatment::Fork,
         // The kernel says what is wrong with it.
         None => Treatment::Logged,

@@ -2,9 +2,11 @@
 use crate::calls;
 use crate::calls::descriptors;
 use crate::calls::quick;
+use crate::clones;
 use crate::control;
 use crate::local::Local;
 use crate::local::Pending;
+use crate::policy;
 use crate::run_directory;
 use crate::sys;
 use crate::sys::PUT_OFF;
@@ -341,7 +343,9 @@ impl Registers {
 
 extern "C-unwind" fn handle(registers: &Registers) -> isize {
     let note = |stack: usize| {
+        // A process that was let go may have a thread pointer of the program's.
         if control::inputs_only()
+            && !policy::is_free()
             && let Some(local) = Local::current()
         {
             local.inputs.call_stack.set(stack as u64);
@@ -351,6 +355,7 @@ extern "C-unwind" fn handle(registers: &Registers) -> isize {
     // SAFETY: the program's own call, with its arguments.
     let result = unsafe { calls::system_call(registers.number, &registers.arguments) };
     note(0);
+    clones::take_pointer(registers.number, &registers.arguments, result);
     result
 }
 
@@ -358,5 +363,7 @@ extern "C-unwind" fn handle_from_elsewhere(registers: &Registers) -> isize {
     let (number, arguments) = (registers.number, registers.arguments);
     // SAFETY: the program's own call, with its arguments.
     let call = || unsafe { calls::system_call(number, &arguments) };
-    calls::observing_futexes(number, &arguments, call)
+    let result = calls::observing_futexes(number, &arguments, call);
+    clones::take_pointer(number, &arguments, result);
+    result
 }

@@ -15,7 +15,6 @@ use crate::clones::PARENT_SET_TID;
 use crate::clones::SET_TLS;
 use crate::clones::SIGHAND;
 use crate::clones::THREAD;
-use crate::clones::VFORK;
 use crate::clones::VM;
 use crate::control;
 use crate::failure;
@@ -106,21 +105,20 @@ extern "C-unwind" fn clone_from(
         tls,
         pidfd: parent_tid,
     };
-    result_of(match asked.flags & (VM | VFORK) {
-        VM => match asked.is_thread_to_us() {
-            true => create(local, &asked, start, argument).unwrap_or_else(|| real() as isize),
-            false => {
-                control::note_unrecorded();
-                return real();
-            }
-        },
-        _ => {
-            local.inputs.call_stack.set(stack_from);
-            let result = fork(&asked, start, argument);
-            local.inputs.call_stack.set(0);
-            result
+    if !asked.is_process() && !asked.is_thread_to_us() {
+        let child = real();
+        if child > 0 {
+            control::note_unrecorded();
         }
-    })
+        return child;
+    }
+    if !asked.is_process() {
+        return create(local, &asked, start, argument).map_or_else(real, result_of);
+    }
+    local.inputs.call_stack.set(stack_from);
+    let result = fork(&asked, start, argument);
+    local.inputs.call_stack.set(0);
+    result_of(result)
 }
 
 /// As functions of libc's return it.
@@ -144,15 +142,13 @@ impl Asked {
 
 /// A child with memory of its own, which begins with a function on a stack.
 fn fork(asked: &Asked, start: CloneStart, argument: *mut c_void) -> isize {
-    let arguments = [asked.flags & !SET_TLS, 0, asked.parent_tid, asked.child_tid, 0, 0];
+    let arguments = [asked.flags, 0, asked.parent_tid, asked.child_tid, asked.tls, 0];
     // SAFETY: the program's own call, but for what its child does below.
     let result = unsafe { calls::system_call(libc::SYS_clone, &arguments) };
     if result != 0 {
         return result;
     }
-    if asked.has(SET_TLS) {
-        clones::leave_with_pointer(asked.tls);
-    }
+    clones::take_pointer(libc::SYS_clone, &arguments, result);
     // SAFETY: the program's function, on the stack that it gave for it.
     unsafe { run_on(asked.stack, start, argument, over) }
 }
@@ -381,8 +377,7 @@ unsafe extern "C" fn run_on(stack: usize, start: CloneStart, argument: *mut c_vo
         "mov rdi, rdx",
         "call rsi",
         "mov edi, eax",
-        "pop rcx",
-        "call rcx",
+        "call [rsp]",
         "ud2",
     )
 }

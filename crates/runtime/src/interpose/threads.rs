@@ -153,6 +153,7 @@ unsafe fn create_in_order(
 
 /// The index of the thread to be created; its creation is an event of the creator's.
 pub fn begin_spawn(creator: &Local) -> Option<u32> {
+    control::note_threads(true);
     match policy::is_imposed() {
         true => Some(replay_spawn(creator)),
         false => record_spawn(creator),
