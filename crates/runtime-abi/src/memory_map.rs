@@ -150,7 +150,7 @@ regions! {
     CONTROL = new(0x6800_0000_0000, (CONTROL_BYTES as u64).next_multiple_of(PAGE), Owner::Runtime, "the control memory of the process");
     LOCALS = of_each(0x6810_0000_0000, THREADS, 64 << 10, "what the runtime knows of each thread");
     ROOT_CONTROL = of_each(0x6820_0000_0000, PROCESSES_MAX as u64, CONTROL_STRIDE as u64, "the control memory of all processes; recording, of the first one");
-    HOSTED_THREADS = of_each(0x6840_0000_0000, THREADS, 512 << 10, "a host: stacks and block of each of the guest's threads");
+    HOSTED_THREADS = of_each(0x6840_0000_0000, THREADS, 512 << 10, "a host: stacks and block of each of the guest's threads; elsewhere, of a thread made by `clone`: its first stack and what its thread pointer leads to");
     LOGS = of_each(0x6880_0000_0000, THREADS, 64 * MIB, "recording: the log of each thread");
     INPUTS = of_each(0x6a80_0000_0000, THREADS, 32 * MIB, "recording: the inputs of each thread; recording and replay: in the second half of a part, memory for copies of what calls write and read");
     HIDING_PAGES = new(0x6c00_0000_0000, ADDRESS_SPACE_BYTES / PAGE, Owner::Runtime, "one byte for each page of the whole address space");

@@ -188,7 +188,9 @@ impl Local {
         let head = unsafe { head().read() };
         set_end_of_heap(head.end_of_heap);
         self.log_brought(BREAK, head.end_of_heap as isize, 0, &[]);
-        for (address, bytes, _) in left_by_child(&head, IS_MAPPING).filter(|(address, bytes, _)| !is_mapped(*address, *bytes)) {
+        for (address, bytes, _) in
+            left_by_child(&head, IS_MAPPING).filter(|(address, bytes, _)| !is_mapped(*address, *bytes))
+        {
             make_room(address, bytes);
             self.log_brought(MAPPED, address as isize, bytes.div_ceil(PAGE) as u32, &[]);
         }

@@ -128,7 +128,9 @@ impl<M: Machine, P: Process, const THREADS: usize> Turns<'_, M, P, THREADS> {
             }
             command::TRYLOCK_PI if self.try_lock_inheriting(me, address) => return 0,
             command::TRYLOCK_PI => return errno::AGAIN.into(),
-            command::CMP_REQUEUE | command::CMP_REQUEUE_PI if self.process.load(address) != call.last => return errno::AGAIN.into(),
+            command::CMP_REQUEUE | command::CMP_REQUEUE_PI if self.process.load(address) != call.last => {
+                return errno::AGAIN.into();
+            }
             command::WAKE | command::WAKE_BITSET => self.wake(address, bits, call.value as i32),
             command::REQUEUE | command::CMP_REQUEUE => self.requeue(call),
             command::CMP_REQUEUE_PI => self.requeue_inheriting(call),

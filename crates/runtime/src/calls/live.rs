@@ -1,11 +1,11 @@
 //! Inputs are live: calls are made, and nothing is logged. The order of threads is imposed all the same, so a call is the event that it was
 //! when it was recorded, and what it brings in is stored where other threads' accesses are ordered by it.
-use crate::clones::Asked;
-use crate::clones::VM;
 use crate::calls::is_to_self;
 use crate::calls::table;
 use crate::calls::table::Treatment;
 use crate::calls::written::Ranges;
+use crate::clones::Asked;
+use crate::clones::VM;
 use crate::local::Local;
 use crate::sys;
 use core::ffi::c_long;

@@ -40,10 +40,7 @@ use runtime_abi::memory_map::HOSTED_THREADS;
 use runtime_abi::turns_file::what;
 
 /// What a replay makes of every child that shares memory.
-const AS_THREAD: usize = VM
-    | THREAD
-    | SIGHAND
-    | (libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM) as usize;
+const AS_THREAD: usize = VM | THREAD | SIGHAND | (libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SYSVSEM) as usize;
 
 macro_rules! clones {
     ($($name:ident;)*) => {$(
@@ -172,7 +169,10 @@ fn create(creator: &Local, asked: &Asked, start: CloneStart, argument: *mut c_vo
     local.slot.parent.store(creator.index, Relaxed);
     creator.complete();
     let Some((begin, thread_pointer)) = prepare_memory(index) else {
-        failure::die(b"cannot map memory for a thread that the program makes by clone", libc::ENOMEM)
+        failure::die(
+            b"cannot map memory for a thread that the program makes by clone",
+            libc::ENOMEM,
+        )
     };
     // SAFETY: memory of ours that nobody else uses yet.
     unsafe {
@@ -203,7 +203,16 @@ fn create(creator: &Local, asked: &Asked, start: CloneStart, argument: *mut c_vo
         }
         let (parent_tid, child_tid) = (asked.parent_tid, asked.child_tid);
         // SAFETY: what the program asked for, with a beginning of ours, on memory that nobody else uses.
-        unsafe { make(flags | SET_TLS, begin as usize, parent_tid, child_tid, thread_pointer, begin) }
+        unsafe {
+            make(
+                flags | SET_TLS,
+                begin as usize,
+                parent_tid,
+                child_tid,
+                thread_pointer,
+                begin,
+            )
+        }
     });
     handlers::restore(blocked);
     let result = match name {
@@ -367,7 +376,12 @@ extern "C-unwind" fn begin_child(begin: *const Begin) -> ! {
 /// # Safety
 /// There is such a stack, and nobody needs this one any more.
 #[unsafe(naked)]
-unsafe extern "C" fn run_on(stack: usize, start: CloneStart, argument: *mut c_void, over: extern "C-unwind" fn(c_int) -> !) -> ! {
+unsafe extern "C" fn run_on(
+    stack: usize,
+    start: CloneStart,
+    argument: *mut c_void,
+    over: extern "C-unwind" fn(c_int) -> !,
+) -> ! {
     naked_asm!(
         "mov rsp, rdi",
         "and rsp, -16",

@@ -104,7 +104,11 @@ fn only_those_who_wait_for_these_bits() {
 #[test]
 fn requeued_waiters_keep_their_order() {
     let world = world(&[0]);
-    assert_eq!(call(&world, REQUEUE, 1, (1, B, 0)), 2, "counts those that are woken and those that are moved");
+    assert_eq!(
+        call(&world, REQUEUE, 1, (1, B, 0)),
+        2,
+        "counts those that are woken and those that are moved"
+    );
     assert_eq!(woken(&world), [3]);
     assert_eq!((waiting_for(&world, A), waiting_for(&world, B)), (vec![2], vec![1]));
     assert_eq!(call(&world, CMP_REQUEUE, 1, (9, B, 7)), EAGAIN, "the word is 0");
@@ -128,7 +132,11 @@ fn the_first_of_requeued_waiters_owns_an_inheriting_lock_that_is_free() {
     assert_eq!(woken(&world), [3]);
     assert_eq!(waiting_for(&world, B), [1, 2]);
     let word = (&world).load(B);
-    assert_eq!((word & 0x3fff_ffff, word >> 31), ((&world).name_of(3), 1), "thread 3 owns it, and others wait");
+    assert_eq!(
+        (word & 0x3fff_ffff, word >> 31),
+        ((&world).name_of(3), 1),
+        "thread 3 owns it, and others wait"
+    );
 }
 
 #[test]
