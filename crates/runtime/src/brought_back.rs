@@ -7,7 +7,6 @@
 //!
 //! What is ours is left out, and so is the stack below the function that called `vfork`: the parent is still in functions that the child has returned from.
 //! It is done in processes with one thread: the others' writes, too, would seem to be the child's.
-use crate::calls::now;
 use crate::control;
 use crate::inputs::Range;
 use crate::local::Local;
@@ -225,9 +224,7 @@ impl Local {
     }
 
     fn log_brought(&self, number: c_long, result: isize, check: u32, ranges: &[Range]) {
-        let mut entry = self.input_entry(number, result, check);
-        entry.time = now();
-        self.log_entry(entry, ranges);
+        self.log_entry(self.input_entry(number, result, check), ranges);
         self.complete();
     }
 
