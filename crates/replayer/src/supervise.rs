@@ -46,6 +46,8 @@ use std::time::Instant;
 
 /// How often the control file is looked at. The end of the program is noticed at once in any case.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// A process that was killed, and has had all its events again, may compute for so long before it counts as over.
+const COMPUTING: Duration = Duration::from_secs(1);
 /// How long a program that diverged may still take to end by itself, so that its last words are seen.
 const GRACE: Duration = Duration::from_millis(200);
 
@@ -371,12 +373,32 @@ impl<'a> Everybody<'a> {
             }
             if now != progress {
                 (progress, last_progress) = (now, Instant::now());
+            } else if last_progress.elapsed() >= COMPUTING && self.stop_who_only_computes()? {
+                last_progress = Instant::now();
             } else if last_progress.elapsed() >= watch.patience {
                 self.maps = self.running.maps();
                 self.end = self.end.or(Some(End::Stuck));
                 return Ok(());
             }
         }
+    }
+
+    /// Ends processes that were killed and have had all their events again, though a thread still computes: it did when it was killed, and what it computes nobody sees.
+    fn stop_who_only_computes(&mut self) -> Result<bool> {
+        let mut are_some = false;
+        if self.end.is_none() && has_all_events(&self.control, self.loaded)? {
+            self.end = Some(End::AllStopped);
+            self.running.kill()?;
+            are_some = true;
+        }
+        for other in self.others.iter_mut().filter(|other| other.end.is_none()) {
+            if has_all_events(&other.control, other.loaded)? {
+                other.end = Some(End::AllStopped);
+                other.kill();
+                are_some = true;
+            }
+        }
+        Ok(are_some)
     }
 
     fn ends(&self) -> impl Iterator<Item = Option<End>> {
@@ -523,6 +545,16 @@ fn look(control: &ControlFile, loaded: &LoadedRun, now: &mut Progress) -> Result
     now.0 += slots.iter().map(|slot| slot.count).sum::<u64>();
     now.1.extend(slots.iter().map(|slot| slot.state));
     Ok(None)
+}
+
+/// Of a process that something else than itself ended: has each thread done what it did?
+fn has_all_events(control: &ControlFile, loaded: &LoadedRun) -> Result<bool> {
+    if !verify::is_cut_off(loaded) || !control.header()?.attached {
+        return Ok(false);
+    }
+    let slots = control.slots()?;
+    let mut recorded = loaded.logs.threads.iter().enumerate();
+    Ok(recorded.all(|(thread, log)| slots.get(thread).is_some_and(|slot| slot.count >= log.events) || log.events == 0))
 }
 
 /// Some thread stands at the end of its log, and none can still do anything.

@@ -150,7 +150,7 @@ regions! {
     CONTROL = new(0x6800_0000_0000, (CONTROL_BYTES as u64).next_multiple_of(PAGE), Owner::Runtime, "the control memory of the process");
     LOCALS = of_each(0x6810_0000_0000, THREADS, 64 << 10, "what the runtime knows of each thread");
     ROOT_CONTROL = of_each(0x6820_0000_0000, PROCESSES_MAX as u64, CONTROL_STRIDE as u64, "the control memory of all processes; recording, of the first one");
-    HOSTED_THREADS = of_each(0x6840_0000_0000, THREADS, 512 << 10, "a host: stacks and block of each of the guest's threads");
+    HOSTED_THREADS = of_each(0x6840_0000_0000, THREADS, 512 << 10, "a host: stacks and block of each of the guest's threads; elsewhere, of a thread made by `clone`: its first stack and what its thread pointer leads to");
     LOGS = of_each(0x6880_0000_0000, THREADS, 64 * MIB, "recording: the log of each thread");
     INPUTS = of_each(0x6a80_0000_0000, THREADS, 32 * MIB, "recording: the inputs of each thread; recording and replay: in the second half of a part, memory for copies of what calls write and read");
     HIDING_PAGES = new(0x6c00_0000_0000, ADDRESS_SPACE_BYTES / PAGE, Owner::Runtime, "one byte for each page of the whole address space");
@@ -159,6 +159,7 @@ regions! {
     ECHOES = new(0x6f00_0000_0000, TIB / 4, Owner::Runtime, "replay: words that the kernel gives back to the program");
     CHANNELS = of_each(0x6f40_0000_0000, CHANNEL_SIDES, 2 * MIB, "replay: bytes under way in pipes and sockets of the process to itself, by side");
     SNAPSHOT = new(0x6f80_0000_0000, (CONTROL_BYTES as u64).next_multiple_of(PAGE), Owner::Runtime, "a checkpoint: control memory as it was");
+    BROUGHT_BACK = new(0x6fa0_0000_0000, 64 * MIB, Owner::Runtime, "recording: what the child of a `vfork` has written, for its parent");
     CHECKPOINT_STACKS = of_each(0x6fc0_0000_0000, THREADS, 64 << 10, "a checkpoint: the stack on which each thread waits to be copied");
     SCHEDULE = new(0x7000_0000_0000, 2 * TIB, Owner::Runtime, "replay: the schedule");
     TURNS = new(0x7200_0000_0000, TIB / 2, Owner::Runtime, "replay: the order in which threads take turns");

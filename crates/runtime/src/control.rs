@@ -289,6 +289,25 @@ pub fn is_alone() -> bool {
     IS_ALONE.load(Relaxed)
 }
 
+/// Has this process made a thread?
+static HAS_MADE_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// Has the process had no thread but its first?
+pub fn has_one_thread() -> bool {
+    // Relaxed: written by the only thread.
+    !HAS_MADE_THREADS.load(Relaxed)
+}
+
+/// The only thread of the process is about to make another one; or the process is a forked one, and has one again.
+pub fn note_threads(are_there: bool) {
+    HAS_MADE_THREADS.store(are_there, Relaxed);
+}
+
+/// A thread or process has been made that is not recorded.
+pub fn note_unrecorded() {
+    root().progress.forked.store(1, Relaxed);
+}
+
 /// The one thread of a forked process is about to go on; or there will be a second one.
 pub fn set_alone(is_alone: bool) {
     IS_ALONE.store(is_alone, Relaxed);

@@ -55,6 +55,14 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
     if !policy::is_free()
         && let Some(local) = Local::current()
     {
+        if local.birth.is_process.get() && policy::is_imposed() {
+            local.vanish();
+        }
+        if local.birth.is_process.get() {
+            // It is not this process that ends.
+            local.calls_pass.set(true);
+            return die_of(signal, info);
+        }
         // What we do from here on is none of the program's.
         local.calls_pass.set(true);
         if local.replay.releasing.take() {
@@ -70,6 +78,10 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
             .store(ended::BY_SIGNAL + signal as u32, Release);
         debugger::before_death();
     }
+    die_of(signal, info);
+}
+
+fn die_of(signal: c_int, info: *const libc::siginfo_t) {
     // SAFETY: restores the default action. A fault happens again when we return; a signal that was sent is sent again.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);

@@ -30,9 +30,11 @@
 mod access;
 mod allocator;
 mod blocks;
+mod brought_back;
 mod callers;
 mod calls;
 mod chaos;
+mod clones;
 mod control;
 mod debugger;
 mod ended;

@@ -7,7 +7,15 @@
 //! In replay a fork is a fork again, and the child follows its own schedule; programs that were executed are started by the
 //! tool. Processes do not wait for each other, as what one has from another comes from the log, except to write to the
 //! recorded standard output and error, where they take *turns*.
+use crate::brought_back;
 use crate::calls;
+use crate::clones;
+use crate::clones::Asked;
+use crate::clones::CHILD_SET_TID;
+use crate::clones::PARENT_SET_TID;
+use crate::clones::PIDFD;
+use crate::clones::SET_TLS;
+use crate::clones::VM;
 use crate::control;
 use crate::ending;
 use crate::executed;
@@ -272,7 +280,13 @@ fn copy_call_sites(file: i32, from: u64) -> Result<(), i32> {
 impl Local {
     /// Recording: forks, and follows the child if that is wanted. Returns twice.
     #[inline(never)]
-    pub fn record_fork(&self, number: c_long, real: impl FnOnce() -> isize) -> isize {
+    pub fn record_fork(
+        &self,
+        number: c_long,
+        arguments: &[usize; 6],
+        real: impl FnOnce(&[usize; 6]) -> isize,
+    ) -> isize {
+        let asked = Asked::of(number, arguments).unwrap_or_default();
         let process = match control::root().settings.follow.is(true) {
             false => 0,
             true => {
@@ -295,13 +309,40 @@ impl Local {
             entry
         };
         self.log_entry(entry(1), &[]);
-        let result = real();
+        // Borrowed memory is for one child.
+        let is_borrowed = asked.has(VM) && brought_back::prepare();
+        let stack_from = self.inputs.call_stack.get() as usize;
+        let result = match asked.flags & (VM | SET_TLS) {
+            0 => real(arguments),
+            // The child may not return from here in its parent's memory: it gets its own. Nor could it with another thread pointer.
+            changed => asked.fork_without(changed),
+        };
         if result != 0 {
+            if result < 0 && process != 0 {
+                // The number is free again, unless there are others after it.
+                let processes = &control::root().shared.processes;
+                _ = processes.compare_exchange(process + 1, process, Relaxed, Relaxed);
+            }
             self.inputs.writer.correct_last(entry(result));
             self.complete();
+            if result > 0 && asked.has(PIDFD) {
+                self.record_call(libc::SYS_pidfd_open, &[result as usize, 0, 0, 0, 0, 0], |_| {
+                    // SAFETY: the kernel has just written it.
+                    unsafe { (asked.pidfd as *const i32).read_unaligned() as isize }
+                });
+            }
+            if is_borrowed && result > 0 {
+                self.bring_back();
+            }
             return result;
         }
-        if process == 0 || self.go_on_as(process, slot).is_err() {
+        self.leave_clone();
+        if !is_borrowed {
+            brought_back::forget();
+        }
+        brought_back::begin_child(is_borrowed, stack_from);
+        // With a thread pointer of the program's we would not find ourselves.
+        if process == 0 || asked.has(SET_TLS) || self.go_on_as(process, slot).is_err() {
             policy::let_go();
             Local::uninstall();
         }
@@ -381,32 +422,51 @@ impl Local {
     }
 
     /// Replay: forks if the recorded process did, and the child was followed.
-    pub fn answer_fork(&self, number: c_long, mut arguments: [usize; 6]) -> isize {
+    pub fn answer_fork(&self, number: c_long, arguments: &[usize; 6]) -> isize {
+        let asked = Asked::of(number, arguments).unwrap_or_default();
         let call = self.next_call(number);
         let (result, process) = (call.entry.result as isize, call.entry.check);
         if result <= 0 || !has_part(process) {
             self.complete();
+            self.answer_names(&asked, result);
             return result;
-        }
-        // No signal when it ends: the one that came is in the log.
-        if number == libc::SYS_clone {
-            arguments[0] &= !0xff;
         }
         let count = self.event();
         // The tool waits for as many.
         control::root().shared.processes.fetch_add(1, Relaxed);
         calls::share_channels();
-        // SAFETY: the program's own call, but for the signal.
-        match unsafe { sys::syscall(number, arguments) } {
+        match asked.fork_again() {
             0 => {
+                self.leave_clone();
                 self.replay_as(process, count);
+                if asked.has(CHILD_SET_TID) && !asked.is_of_libc() {
+                    clones::put(asked.child_tid, result as u32);
+                }
                 0
             }
             child if child > 0 => {
                 self.complete();
+                self.answer_names(&asked, result);
                 result
             }
             error => failure::die(b"cannot fork, as the recorded process did", -error as i32),
+        }
+    }
+
+    /// Replay: writes what the kernel wrote about a child where the program wants it.
+    fn answer_names(&self, asked: &Asked, child: isize) {
+        if child <= 0 {
+            return;
+        }
+        if asked.has(PIDFD) {
+            let file = self.answer_call(libc::SYS_pidfd_open, &[child as usize, 0, 0, 0, 0, 0]);
+            clones::put(asked.pidfd, file as u32);
+        }
+        if asked.has(PARENT_SET_TID) {
+            clones::put(asked.parent_tid, child as u32);
+        }
+        if asked.has(VM) {
+            self.bring_back_again();
         }
     }
 
@@ -433,9 +493,17 @@ impl Local {
     /// Recording: becomes another program, if that succeeds.
     pub fn record_exec(&self, number: c_long, real: impl FnOnce() -> isize) -> isize {
         self.log_call(number, 0, 0, &[]);
+        if self.birth.is_process.get() {
+            // Only the thread is gone if it succeeds.
+            let result = with_open_door(real);
+            self.inputs.writer.correct_last(self.input_entry(number, result, 0));
+            self.complete();
+            return result;
+        }
         let header = control::header();
         self.slot.signal.store(runtime_abi::ENDED_BY_EXIT, Relaxed);
         header.progress.ended.store(ended::REPLACED, Release);
+        brought_back::leave();
         let result = with_open_door(real);
         header.progress.ended.store(ended::NOT_SAID, Relaxed);
         self.slot.signal.store(0, Relaxed);
@@ -457,6 +525,9 @@ impl Local {
     /// Replay: the recorded process became another program here, which the tool starts; or it could not.
     pub fn answer_exec(&self, number: c_long) -> isize {
         let call = self.next_call(number);
+        if call.entry.result == 0 && self.birth.is_process.get() {
+            self.vanish();
+        }
         if call.entry.result == 0 {
             ending::by_exec();
         }

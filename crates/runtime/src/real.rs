@@ -99,10 +99,13 @@ use libc::pthread_t;
 use libc::sem_t;
 use libc::timespec;
 
+/// What libc's `clone` begins a child with.
+pub type CloneStart = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 pub type StartRoutine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 real_functions! {
     fork() -> libc::pid_t;
+    clone(start: Option<CloneStart>, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent_tid: usize, tls: usize, child_tid: usize) -> c_int;
     system(command: *const c_char) -> c_int;
     popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE;
     pclose(stream: *mut libc::FILE) -> c_int;

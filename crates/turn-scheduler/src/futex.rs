@@ -26,6 +26,7 @@ mod command {
     pub const WAIT_BITSET: i32 = 9;
     pub const WAKE_BITSET: i32 = 10;
     pub const WAIT_REQUEUE_PI: i32 = 11;
+    pub const CMP_REQUEUE_PI: i32 = 12;
 }
 /// The bits of an operation that say what it does.
 pub const COMMAND: i32 = 0x7f;
@@ -109,13 +110,13 @@ impl<M: Machine, P: Process, const THREADS: usize> Turns<'_, M, P, THREADS> {
         };
         let is_timed = is_timed(call.operation, call.fourth);
         let result = match command {
-            command::WAIT | command::WAIT_BITSET => {
+            command::WAIT | command::WAIT_BITSET | command::WAIT_REQUEUE_PI => {
                 acquire();
                 let wait = Wait {
                     address,
                     expected: call.value,
                     bits,
-                    is_shared: call.operation & PRIVATE == 0,
+                    is_shared: call.operation & PRIVATE == 0 && command != command::WAIT_REQUEUE_PI,
                     if_due: IfDue::Nothing,
                     is_timed,
                     ended_by: None,
@@ -127,13 +128,12 @@ impl<M: Machine, P: Process, const THREADS: usize> Turns<'_, M, P, THREADS> {
             }
             command::TRYLOCK_PI if self.try_lock_inheriting(me, address) => return 0,
             command::TRYLOCK_PI => return errno::AGAIN.into(),
-            command::CMP_REQUEUE if self.process.load(address) != call.last => return errno::AGAIN.into(),
-            command::WAKE | command::WAKE_BITSET => self.wake(address, bits, call.value as i32),
-            command::REQUEUE => self.requeue(call).0,
-            command::CMP_REQUEUE => {
-                let (woken, moved) = self.requeue(call);
-                woken + moved
+            command::CMP_REQUEUE | command::CMP_REQUEUE_PI if self.process.load(address) != call.last => {
+                return errno::AGAIN.into();
             }
+            command::WAKE | command::WAKE_BITSET => self.wake(address, bits, call.value as i32),
+            command::REQUEUE | command::CMP_REQUEUE => self.requeue(call),
+            command::CMP_REQUEUE_PI => self.requeue_inheriting(call),
             command::WAKE_OP => {
                 let is_met = self.change(call.other, call.last);
                 let woken = self.wake(address, ALL_BITS, call.value as i32);
@@ -141,7 +141,7 @@ impl<M: Machine, P: Process, const THREADS: usize> Turns<'_, M, P, THREADS> {
                 woken + if is_met { more() } else { 0 }
             }
             command::UNLOCK_PI => self.unlock_inheriting(me, address),
-            // Nothing of libc's uses the others.
+            // There are no others.
             _ => return errno::NO_SUCH_CALL.into(),
         };
         self.switch(me, address, what::RELEASE, label());
@@ -149,9 +149,13 @@ impl<M: Machine, P: Process, const THREADS: usize> Turns<'_, M, P, THREADS> {
     }
 
     fn wake(&self, address: u64, bits: u32, count: i32) -> i32 {
-        let mut woken = 0;
         // The kernel wakes one if it is asked for none.
-        while woken < count.max(1)
+        self.wake_exactly(address, bits, count.max(1))
+    }
+
+    fn wake_exactly(&self, address: u64, bits: u32, count: i32) -> i32 {
+        let mut woken = 0;
+        while woken < count
             && let Some(waiter) = self.first_waiter(address, bits)
         {
             self.turn_state(waiter).wake(0);
@@ -160,17 +164,41 @@ impl<M: Machine, P: Process, const THREADS: usize> Turns<'_, M, P, THREADS> {
         woken
     }
 
-    /// How many were woken, and how many wait for another word from now on.
-    fn requeue(&self, call: &FutexCall) -> (i32, i32) {
-        let woken = self.wake(call.address, ALL_BITS, call.value as i32);
+    /// How many were woken, or wait for another word from now on.
+    fn requeue(&self, call: &FutexCall) -> i32 {
+        self.wake_exactly(call.address, ALL_BITS, call.value as i32) + self.move_waiters(call)
+    }
+
+    /// Moves as many of those that wait for a word as the call says; returns how many there were.
+    fn move_waiters(&self, call: &FutexCall) -> i32 {
         let mut moved = 0;
         while moved < call.fourth as u32 as i32
             && let Some(waiter) = self.first_waiter(call.address, ALL_BITS)
         {
-            self.turn_state(waiter).move_to(call.other, self.draw_ticket());
+            // It does not compare the new word with anything.
+            let found = self.process.load(call.other);
+            self.turn_state(waiter).move_to(call.other, found, self.draw_ticket());
             moved += 1;
         }
-        (woken, moved)
+        moved
+    }
+
+    /// The same for waiters that are to own the inheriting lock at the other word: the first one gets it, if it is free, and the others wait for it.
+    fn requeue_inheriting(&self, call: &FutexCall) -> i32 {
+        let mut woken = 0;
+        if let Some(first) = self.first_waiter(call.address, ALL_BITS)
+            && self.try_lock_inheriting(first, call.other)
+        {
+            self.turn_state(first).wake(0);
+            woken = 1;
+        }
+        // One that could not get it is moved in place of being woken.
+        let room = call.fourth.wrapping_add(u64::from(woken == 0));
+        let moved = self.move_waiters(&FutexCall { fourth: room, ..*call });
+        if moved > 0 {
+            self.process.or(call.other, HAS_WAITERS);
+        }
+        woken + moved
     }
 
     /// The word at `address` changes as FUTEX_WAKE_OP says; is its condition met?

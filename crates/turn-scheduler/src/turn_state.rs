@@ -293,8 +293,10 @@ impl<M: Machine> TurnState<M> {
     }
 
     /// It waits for another futex from now on.
-    pub(crate) fn move_to(&self, address: u64, ticket: u64) {
+    pub(crate) fn move_to(&self, address: u64, found: u32, ticket: u64) {
         self.address.store(address, Relaxed);
+        self.expected.store(found, Relaxed);
+        self.is_shared.store(0, Relaxed);
         self.ticket.store(ticket, Relaxed);
     }
 

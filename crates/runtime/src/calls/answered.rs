@@ -40,11 +40,15 @@ impl Local {
         match treatment {
             Treatment::Logged | Treatment::Unknown => {
                 let result = self.answer_call(number, arguments);
+                if number == libc::SYS_set_tid_address {
+                    // Done as well: the kernel writes there when the thread ends. What it calls the thread is the recorded number.
+                    real(arguments);
+                }
                 self.note_mask(number, arguments, result);
                 self.deliver_behind(number, result);
                 result
             }
-            Treatment::Fork => self.answer_fork(number, *arguments),
+            Treatment::Fork => self.answer_fork(number, arguments),
             Treatment::Exec => self.answer_exec(number),
             Treatment::Yield => {
                 self.count_real_call(number);
@@ -75,8 +79,11 @@ impl Local {
             false => self.take_input(),
         };
         let Some(call) = call else {
-            if turns::is_on() {
+            if turns::is_on() && !self.birth.is_process.get() {
                 self.diverge_at_end(number);
+            }
+            if self.birth.is_process.get() {
+                self.vanish();
             }
             // It was in this call when the recorded process ended, or waited for somebody who was. An event that it was
             // to come back to is as complete as it became.

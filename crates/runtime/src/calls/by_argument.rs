@@ -1,5 +1,4 @@
 //! System calls of which other arguments than the number decide what they do and write.
-use crate::calls::table;
 use crate::calls::table::Row;
 use crate::calls::table::Size;
 use crate::calls::table::Size::Argument;
@@ -12,6 +11,7 @@ use crate::calls::table::Size::Result;
 use crate::calls::table::Size::Tail;
 use crate::calls::table::Treatment;
 use crate::calls::table::Written;
+use crate::clones::Asked;
 use crate::control;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -45,9 +45,20 @@ pub fn mmap(arguments: &[usize; 6]) -> Row {
 }
 
 pub fn clone(arguments: &[usize; 6]) -> Row {
-    Row::of(match table::is_fork(libc::SYS_clone, arguments) {
-        true => Treatment::Fork,
-        false => Treatment::Real,
+    made(Asked::of(libc::SYS_clone, arguments))
+}
+
+pub fn clone3(arguments: &[usize; 6]) -> Row {
+    made(Asked::of(libc::SYS_clone3, arguments))
+}
+
+/// A process, or something that would go on in the middle of our code, on a stack without it: in its maker's memory, or on a stack of the program's.
+fn made(asked: Option<Asked>) -> Row {
+    Row::of(match asked {
+        Some(asked) if asked.stack != 0 || !asked.is_process() => Treatment::Refused,
+        Some(_) => Treatment::Fork,
+        // The kernel says what is wrong with it.
+        None => Treatment::Logged,
     })
 }
 

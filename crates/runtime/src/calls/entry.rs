@@ -2,9 +2,11 @@
 use crate::calls;
 use crate::calls::descriptors;
 use crate::calls::quick;
+use crate::clones;
 use crate::control;
 use crate::local::Local;
 use crate::local::Pending;
+use crate::policy;
 use crate::run_directory;
 use crate::sys;
 use crate::sys::PUT_OFF;
@@ -341,7 +343,9 @@ impl Registers {
 
 extern "C-unwind" fn handle(registers: &Registers) -> isize {
     let note = |stack: usize| {
+        // A process that was let go may have a thread pointer of the program's.
         if control::inputs_only()
+            && !policy::is_free()
             && let Some(local) = Local::current()
         {
             local.inputs.call_stack.set(stack as u64);
@@ -351,24 +355,15 @@ extern "C-unwind" fn handle(registers: &Registers) -> isize {
     // SAFETY: the program's own call, with its arguments.
     let result = unsafe { calls::system_call(registers.number, &registers.arguments) };
     note(0);
+    clones::take_pointer(registers.number, &registers.arguments, result);
     result
 }
 
 extern "C-unwind" fn handle_from_elsewhere(registers: &Registers) -> isize {
-    let (mut number, mut arguments) = (registers.number, registers.arguments);
-    if number == libc::SYS_clone && arguments[0] as i32 & libc::CLONE_VM != 0 && arguments[1] == 0 {
-        number = libc::SYS_vfork;
-    }
-    match number {
-        // A thread would go on in the middle of this function, on a stack without it. So far no object had a reason to
-        // make one by an instruction whose number is not known beforehand (`syscall_sites`).
-        libc::SYS_clone if arguments[0] as i32 & libc::CLONE_VM != 0 => return -libc::ENOSYS as isize,
-        libc::SYS_clone3 => return -libc::ENOSYS as isize,
-        // The child may not return from here in its parent's memory: it gets its own.
-        libc::SYS_vfork => (number, arguments) = (libc::SYS_fork, [0; 6]),
-        _ => {}
-    }
+    let (number, arguments) = (registers.number, registers.arguments);
     // SAFETY: the program's own call, with its arguments.
     let call = || unsafe { calls::system_call(number, &arguments) };
-    calls::observing_futexes(number, &arguments, call)
+    let result = calls::observing_futexes(number, &arguments, call);
+    clones::take_pointer(number, &arguments, result);
+    result
 }

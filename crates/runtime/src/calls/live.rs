@@ -4,6 +4,8 @@ use crate::calls::is_to_self;
 use crate::calls::table;
 use crate::calls::table::Treatment;
 use crate::calls::written::Ranges;
+use crate::clones::Asked;
+use crate::clones::VM;
 use crate::local::Local;
 use crate::sys;
 use core::ffi::c_long;
@@ -19,7 +21,10 @@ impl Local {
     ) -> isize {
         match treatment {
             Treatment::Logged | Treatment::Unknown => self.pass_call(number, arguments, real),
-            Treatment::Fork => self.pass_fork(|| real(arguments)),
+            Treatment::Fork => self.pass_fork(|| match Asked::of(number, arguments) {
+                Some(asked) if asked.has(VM) => asked.fork_without(VM),
+                _ => real(arguments),
+            }),
             Treatment::Exec => self.pass_exec(|| real(arguments)),
             _ => {
                 let result = self.until_made(|| real(arguments));

@@ -41,6 +41,7 @@ pub use instructions::__refrain_instruction as note_instruction;
 pub use objects::consider_guest;
 pub use patch::returns_to;
 
+use crate::brought_back;
 use crate::control;
 use crate::ending;
 use crate::handlers;
@@ -159,7 +160,11 @@ pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
 
 /// # Safety
 /// As the system call demands of its arguments.
-unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
+unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
+    if number == libc::SYS_exit && !policy::is_free() && control::has_one_thread() {
+        // The end of its only thread is the end of the process.
+        number = libc::SYS_exit_group;
+    }
     // SAFETY: the caller promises what the system call demands of its arguments.
     let real = |arguments: &[usize; 6]| unsafe {
         rights::system_call(number, *arguments, Local::pending_before(number, arguments))
@@ -170,7 +175,9 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
         return 0;
     }
     if policy::is_free() {
-        return real(arguments);
+        // Without a look at the thread, which may have a thread pointer of the program's (`clones::take_pointer`).
+        // SAFETY: the caller promises what the system call demands of its arguments.
+        return unsafe { rights::system_call(number, *arguments, None) };
     }
     if number == libc::SYS_rt_sigaction && handlers::is_cancellation(arguments[0]) {
         // libc installs it inside of a call that passes.
@@ -189,6 +196,9 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     let Some(local) = Local::current() else {
         return real(arguments);
     };
+    if local.birth.is_cloned.get() && local.ends_by(number) && !local.calls_pass.get() {
+        return local.end_clone(number, arguments);
+    }
     if turns::is_on() && turns::has_turn(local.index) {
         match number {
             libc::SYS_futex => return local.take_turns_at_futex(arguments, real),
@@ -207,6 +217,7 @@ unsafe fn any_call(number: c_long, arguments: &[usize; 6]) -> isize {
     }
     if treatment == Treatment::End {
         ending::at_last_call();
+        brought_back::leave();
         note_exit_status(arguments[0]);
     }
     if local.ends_unseen.get() {

@@ -31,7 +31,7 @@ impl Local {
     ) -> isize {
         match treatment {
             Treatment::Logged | Treatment::Unknown => self.record_call(number, arguments, real),
-            Treatment::Fork => self.record_fork(number, || real(arguments)),
+            Treatment::Fork => self.record_fork(number, arguments, real),
             Treatment::Exec => self.record_exec(number, || real(arguments)),
             _ => {
                 let result = self.until_made(|| real(arguments));

@@ -123,7 +123,7 @@ calls! {
     55 getsockopt Logged [3: LengthAt(4), 4: NUMBER];
     56 clone by [clone];
     57 fork Fork [];
-    58 vfork Real [];
+    58 vfork Fork [];
     59 execve Exec [];
     60 exit Real [];
     61 wait4 Logged [1: NUMBER, 3: STAT];
@@ -283,7 +283,7 @@ calls! {
     215 epoll_wait_old Logged [];
     216 remap_file_pages Real [];
     217 getdents64 Logged [1: Result(1, 2)];
-    218 set_tid_address Real [];
+    218 set_tid_address Logged [];
     219 restart_syscall Real [];
     220 semtimedop Logged [];
     221 fadvise64 Logged [];
@@ -414,7 +414,7 @@ calls! {
     432 fsmount Logged [];
     433 fspick Logged [];
     434 pidfd_open Logged [];
-    435 clone3 Real [];
+    435 clone3 by [clone3];
     436 close_range Logged [];
     437 openat2 Logged [];
     438 pidfd_getfd Logged [];

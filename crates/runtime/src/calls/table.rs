@@ -257,11 +257,6 @@ pub fn outgoing(number: c_long) -> Option<(usize, usize)> {
     }
 }
 
-/// Is this call a fork: a new process with memory of its own?
-pub const fn is_fork(number: c_long, arguments: &[usize; 6]) -> bool {
-    number == libc::SYS_fork || number == libc::SYS_clone && arguments[0] as i32 & libc::CLONE_VM == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::rows;

@@ -1,6 +1,7 @@
 //! Programs that libc starts for the program. If they were built with refrain they join the run (`processes.rs`); in replay
 //! none is started here, and what they answered comes from the log. `fork` and `exec` are seen as system calls.
 use crate::calls;
+use crate::control;
 use crate::ghost::Turn;
 use crate::local;
 // Children are the world outside, at every scope.
@@ -8,6 +9,7 @@ use crate::ghost::recorded as observed;
 use crate::local::Local;
 use crate::processes;
 use crate::real;
+use core::arch::naked_asm;
 use core::ffi::c_char;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicI32;
@@ -70,14 +72,40 @@ pub unsafe extern "C-unwind" fn fork() -> pid_t {
     }
 }
 
-/// A child that shares its parent's stack cannot return through us; POSIX allows this to be `fork`.
+/// A child that shares its parent's stack cannot return through us: it is a fork, whose parent waits and gets what the child has changed (`brought_back.rs`).
 ///
 /// # Safety
 /// As for libc's function of that name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn vfork() -> pid_t {
-    // SAFETY: the program's own call.
-    unsafe { fork() }
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn vfork() {
+    naked_asm!(
+        ".cfi_startproc",
+        "lea rdi, [rsp + 8]",
+        "jmp {target}",
+        ".cfi_endproc",
+        target = sym fork_sharing,
+    )
+}
+
+/// `stack`: the stack pointer of the caller of `vfork`, when that has returned.
+extern "C-unwind" fn fork_sharing(stack: u64) -> pid_t {
+    let is_alone = || control::inputs_only() && calls::is_installed() && control::has_one_thread();
+    let Some(local) = observed().filter(|local| !local.calls_pass.get() && is_alone()) else {
+        // POSIX allows it to be `fork`. With several threads, the child is not to find libc's locks held by threads that it does not have.
+        // SAFETY: the program's own call.
+        return unsafe { fork() };
+    };
+    local.inputs.call_stack.set(stack);
+    // SAFETY: a fork of the program's own.
+    let result = unsafe { calls::system_call(libc::SYS_vfork, &[0; 6]) };
+    local.inputs.call_stack.set(0);
+    if result < 0 {
+        // SAFETY: errno is the calling thread's.
+        unsafe { *libc::__errno_location() = -result as c_int };
+        return -1;
+    }
+    result as pid_t
 }
 
 macro_rules! spawns {

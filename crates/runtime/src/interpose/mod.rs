@@ -10,6 +10,7 @@ mod c11;
 mod callers;
 mod children;
 mod clocks;
+mod clones;
 mod conditions;
 mod failing;
 mod formatted;

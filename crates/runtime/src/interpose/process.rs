@@ -1,8 +1,11 @@
 //! The end of the process by direct request, random numbers of libc's, and calls through `syscall`.
 use crate::callers::is_foreign;
 use crate::calls;
+use crate::clones;
+use crate::clones::Asked;
 use crate::ending;
 use crate::ghost::observed;
+use crate::policy;
 use crate::real;
 use core::arch::naked_asm;
 use core::ffi::c_int;
@@ -77,6 +80,9 @@ pub unsafe extern "C-unwind" fn syscall() {
         "call {target}",
         "add rsp, 24",
         ".cfi_adjust_cfa_offset -24",
+        // The child of a `clone` has the stack that it was given, and what it returns to is there.
+        "test rdx, rdx",
+        "cmovne rsp, rdx",
         "ret",
         ".cfi_endproc",
         target = sym call_directly,
@@ -94,8 +100,14 @@ extern "C-unwind" fn call_directly(
     e: usize,
     f: usize,
     caller: u64,
-) -> c_long {
-    let arguments = [a, b, c, d, e, f];
+) -> Returned {
+    let mut arguments = [a, b, c, d, e, f];
+    let asked = Asked::of(number, &arguments).filter(|asked| number == libc::SYS_clone && asked.is_process());
+    if asked.is_some() && !policy::is_free() {
+        // Nobody can go on on another stack in the middle of this.
+        arguments[1] = 0;
+    }
+    let stack = asked.map_or(0, |asked| asked.stack - arguments[1]);
     let result = calls::observing_futexes(number, &arguments, || {
         // SAFETY: the program's own call; unused arguments are whatever the registers held, as always.
         unsafe {
@@ -105,10 +117,21 @@ extern "C-unwind" fn call_directly(
             }
         }
     });
+    clones::take_pointer(number, &arguments, result);
     if (-4095..0).contains(&result) {
         // SAFETY: errno is the calling thread's.
         unsafe { *libc::__errno_location() = -result as c_int };
-        return -1;
+        return Returned { result: -1, stack: 0 };
     }
-    result as c_long
+    Returned {
+        result: result as c_long,
+        stack: if result == 0 { stack } else { 0 },
+    }
+}
+
+/// In two registers: what `syscall` returns, and the stack that it returns on, if that is another one.
+#[repr(C)]
+struct Returned {
+    result: c_long,
+    stack: usize,
 }

@@ -6,7 +6,6 @@ use crate::callers::is_foreign;
 use crate::calls;
 use crate::control;
 use crate::ended;
-use crate::ending;
 use crate::ghost::observed;
 use crate::ghost::recorded;
 use crate::handlers;
@@ -26,14 +25,12 @@ use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::Ordering::Release;
 use libc::pthread_attr_t;
 use libc::pthread_key_t;
 use libc::pthread_t;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
-use runtime_abi::thread_state;
 use runtime_abi::trace_file::what;
 use runtime_abi::truncated;
 use runtime_abi::turns_file::what as what_point;
@@ -155,7 +152,8 @@ unsafe fn create_in_order(
 }
 
 /// The index of the thread to be created; its creation is an event of the creator's.
-fn begin_spawn(creator: &Local) -> Option<u32> {
+pub fn begin_spawn(creator: &Local) -> Option<u32> {
+    control::note_threads(true);
     match policy::is_imposed() {
         true => Some(replay_spawn(creator)),
         false => record_spawn(creator),
@@ -318,7 +316,7 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     }
 }
 
-fn replay_start(local: &Local) {
+pub fn replay_start(local: &Local) {
     local.pass_gate(Doing {
         kind: Kind::Start,
         op: Op::None,
@@ -356,35 +354,8 @@ unsafe extern "C" fn end_of_thread(_: *mut c_void) {
         watch_exit();
         return;
     }
-    match policy::is_imposed() {
-        true => replay_end(local),
-        false => record_end(local),
-    }
-    // Release: pairs with the Acquire in `Owned::is_idle`: its last access is visible to who sees its end.
-    local.slot.state.store(thread_state::EXITED, Release);
+    local.end_thread();
     hosting::over();
-}
-
-fn record_end(local: &Local) {
-    if control::inputs_only() {
-        local.record_rest();
-        local.acquisition(Kind::Exit, 0, 0, &[]);
-    } else {
-        local.create_epoch(Kind::Exit, 0, &[]);
-    }
-}
-
-fn replay_end(local: &Local) {
-    local.pass_advice(-1);
-    local.require_no_more_inputs();
-    local.pass_gate(Doing {
-        kind: Kind::Exit,
-        op: Op::None,
-        object: 0,
-    });
-    local.trace_thread(what::EXIT, 0);
-    local.complete();
-    ending::be_the_last(local);
 }
 
 /// Keys are numbered in the order they are asked for.

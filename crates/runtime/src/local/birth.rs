@@ -14,6 +14,10 @@ pub struct Birth {
     pub blocked: Cell<u64>,
     /// The creator's point that the first event depends on.
     pub created: Cell<Point>,
+    /// Made by `clone`: libc does not know it.
+    pub is_cloned: Cell<bool>,
+    /// A process to the kernel, which shares its maker's memory.
+    pub is_process: Cell<bool>,
     /// The initialisation routine that `pthread_once` is to run, while it runs it.
     pub once: Cell<Option<(extern "C-unwind" fn(), u64)>>,
     /// Destructor rounds still to wait for before the thread counts as ended.
@@ -30,6 +34,8 @@ impl Birth {
             argument: Cell::new(core::ptr::null_mut()),
             blocked: Cell::new(0),
             created: Cell::default(),
+            is_cloned: Cell::new(false),
+            is_process: Cell::new(false),
             once: Cell::new(None),
             exit_rounds: Cell::new(EXIT_ROUNDS),
         }

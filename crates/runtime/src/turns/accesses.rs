@@ -348,7 +348,11 @@ pub fn lift() {
 /// Does `action` with all memory open, if the calling thread has the turn. It may pass the turn meanwhile.
 #[inline]
 pub fn quietly<R>(action: impl FnOnce() -> R) -> R {
-    let has_turn = |local: &&Local| turns::is_on() && turns::has_turn(local.index);
+    // First: without turns, the thread may have a thread pointer of the program's (`clones::take_pointer`).
+    if !turns::is_on() {
+        return action();
+    }
+    let has_turn = |local: &&Local| turns::has_turn(local.index);
     let Some(me) = Local::current().filter(has_turn).map(|local| local.index) else {
         return action();
     };

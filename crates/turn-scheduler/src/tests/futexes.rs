@@ -20,6 +20,7 @@ const WAKE_OP: i32 = 5;
 const UNLOCK_PI: i32 = 7;
 const TRYLOCK_PI: i32 = 8;
 const WAKE_BITSET: i32 = 10;
+const CMP_REQUEUE_PI: i32 = 12;
 const EPERM: i64 = -1;
 const EAGAIN: i64 = -11;
 const EFAULT: i64 = -14;
@@ -103,12 +104,39 @@ fn only_those_who_wait_for_these_bits() {
 #[test]
 fn requeued_waiters_keep_their_order() {
     let world = world(&[0]);
-    assert_eq!(call(&world, REQUEUE, 1, (1, B, 0)), 1, "counts those that are woken");
+    assert_eq!(
+        call(&world, REQUEUE, 1, (1, B, 0)),
+        2,
+        "counts those that are woken and those that are moved"
+    );
     assert_eq!(woken(&world), [3]);
     assert_eq!((waiting_for(&world, A), waiting_for(&world, B)), (vec![2], vec![1]));
     assert_eq!(call(&world, CMP_REQUEUE, 1, (9, B, 7)), EAGAIN, "the word is 0");
     assert_eq!(call(&world, CMP_REQUEUE, 1, (9, B, 0)), 1);
     assert_eq!(woken(&world), [2, 3]);
+}
+
+#[test]
+fn waiters_can_be_moved_without_any_being_woken() {
+    let world = world(&[0]);
+    assert_eq!(call(&world, REQUEUE, 0, (2, B, 0)), 2);
+    assert!(woken(&world).is_empty());
+    assert_eq!((waiting_for(&world, A), waiting_for(&world, B)), (vec![2], vec![1, 3]));
+}
+
+#[test]
+fn the_first_of_requeued_waiters_owns_an_inheriting_lock_that_is_free() {
+    let world = world(&[0]);
+    assert_eq!(call(&world, CMP_REQUEUE_PI, 1, (9, B, 7)), EAGAIN, "the word is 0");
+    assert_eq!(call(&world, CMP_REQUEUE_PI, 1, (9, B, 0)), 3);
+    assert_eq!(woken(&world), [3]);
+    assert_eq!(waiting_for(&world, B), [1, 2]);
+    let word = (&world).load(B);
+    assert_eq!(
+        (word & 0x3fff_ffff, word >> 31),
+        ((&world).name_of(3), 1),
+        "thread 3 owns it, and others wait"
+    );
 }
 
 #[test]
