@@ -19,6 +19,7 @@ use crate::sys;
 use crate::sys::OrphanedProgram;
 use crate::turns;
 use crate::verify;
+use run_model::ThreadLog;
 use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::ControlSetup;
@@ -48,6 +49,8 @@ use std::time::Instant;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a program that diverged may still take to end by itself, so that its last words are seen.
 const GRACE: Duration = Duration::from_millis(200);
+/// How long a process that was killed when it was recorded may go on behind its last event, while nobody else moves, before it counts as standing there.
+const BEHIND_THE_END: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
@@ -371,12 +374,33 @@ impl<'a> Everybody<'a> {
             }
             if now != progress {
                 (progress, last_progress) = (now, Instant::now());
+            } else if last_progress.elapsed() >= BEHIND_THE_END && self.stop_those_that_were_killed()? {
+                last_progress = Instant::now();
             } else if last_progress.elapsed() >= watch.patience {
                 self.maps = self.running.maps();
                 self.end = self.end.or(Some(End::Stuck));
                 return Ok(());
             }
         }
+    }
+
+    /// Nobody moves. Who was killed when it was recorded, and has nothing more to come to, is where it was: it computes, and was killed there. Returns whether there was
+    /// one.
+    fn stop_those_that_were_killed(&mut self) -> Result<bool> {
+        let mut are_some = false;
+        if self.end.is_none() && goes_on_behind_its_end(&self.control, self.loaded)? {
+            self.end = Some(End::AllStopped);
+            self.running.kill()?;
+            are_some = true;
+        }
+        for other in self.others.iter_mut().filter(|other| other.end.is_none()) {
+            if goes_on_behind_its_end(&other.control, other.loaded)? {
+                other.end = Some(End::AllStopped);
+                other.kill();
+                are_some = true;
+            }
+        }
+        Ok(are_some)
     }
 
     fn ends(&self) -> impl Iterator<Item = Option<End>> {
@@ -523,6 +547,18 @@ fn look(control: &ControlFile, loaded: &LoadedRun, now: &mut Progress) -> Result
     now.0 += slots.iter().map(|slot| slot.count).sum::<u64>();
     now.1.extend(slots.iter().map(|slot| slot.state));
     Ok(None)
+}
+
+/// Was the recorded process cut off, and has this one had all of its events, and still uses the processor?
+fn goes_on_behind_its_end(control: &ControlFile, loaded: &LoadedRun) -> Result<bool> {
+    let is_there = control.header()?.attached;
+    let slots = control.slots()?;
+    let is_at_end = |(thread, log): (usize, &ThreadLog)| slots.get(thread).is_some_and(|slot| slot.count >= log.events);
+    let computes = |slot: &SlotSnapshot| slot.state == ThreadState::Running;
+    Ok(is_there
+        && verify::is_cut_off(loaded)
+        && loaded.logs.threads.iter().enumerate().all(is_at_end)
+        && slots.iter().any(computes))
 }
 
 /// Some thread stands at the end of its log, and none can still do anything.

@@ -85,7 +85,7 @@ pub fn process_checks(loaded: &LoadedRun, schedule: &Schedule, observed: &Observ
 }
 
 /// Did something other than the program itself end the recording?
-fn is_cut_off(loaded: &LoadedRun) -> bool {
+pub fn is_cut_off(loaded: &LoadedRun) -> bool {
     match &loaded.meta.ending {
         None => true,
         Some(_) if loaded.truncated.is_some() => true,

@@ -33,6 +33,12 @@ pub fn is_fatal(signal: c_int) -> bool {
     FATAL.contains(&signal)
 }
 
+/// Replay: did the recorded process die of this signal, in whichever thread?
+pub fn is_death_by(signal: u32) -> bool {
+    let threads = 0..control::header().progress.threads.load(Relaxed);
+    threads.into_iter().any(|thread| control::slot(thread).signal.load(Relaxed) == signal)
+}
+
 /// Arranges to be told when the process ends by `exit` or by a fatal signal.
 pub fn watch() {
     extern "C" fn at_exit() {

@@ -53,6 +53,9 @@ use runtime_abi::thread_state;
 static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 /// This process has just been forked, and is recorded (or replayed) as one of the run's.
 static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
+/// Replay: the recorded ids of processes that this one has forked, and their numbers: `id << 32 | number`. The newest are kept.
+static CHILDREN: [AtomicU64; CHILDREN_MAX] = [const { AtomicU64::new(0) }; CHILDREN_MAX];
+const CHILDREN_MAX: usize = 256;
 /// Arranges to be told when the process goes on as a forked child.
 pub fn watch() {
     extern "C" fn in_child() {
@@ -403,6 +406,8 @@ impl Local {
                 0
             }
             child if child > 0 => {
+                let place = &CHILDREN[process as usize % CHILDREN_MAX];
+                place.store((result as u64) << 32 | u64::from(process), Relaxed);
                 self.complete();
                 result
             }
@@ -463,6 +468,32 @@ impl Local {
         self.complete();
         call.entry.result as isize
     }
+}
+
+/// Replay: does the process that was forked here, and had this id, still do something? Not if it has ended, or stands where the recording has its end.
+pub fn is_child_at_work(id: u32) -> bool {
+    let children = CHILDREN.iter().map(|child| child.load(Relaxed));
+    let newest = children.filter(|child| (child >> 32) as u32 == id).max();
+    let Some(process) = newest.map(|child| child as u32).filter(|process| has_part(*process)) else {
+        return false;
+    };
+    let control = ROOT_CONTROL_ADDRESS + process as u64 * CONTROL_STRIDE as u64;
+    // SAFETY: `has_part` has found it inside of what `join` mapped, for good; there are THREADS_MAX slots behind the header.
+    let (header, slots) = unsafe {
+        let header = &*(control as *const ControlHeader);
+        let threads = (header.progress.threads.load(Acquire) as usize).min(runtime_abi::THREADS_MAX);
+        let first = (control as usize + HEADER_BYTES) as *const ThreadSlot;
+        (header, core::slice::from_raw_parts(first, threads))
+    };
+    // Acquire: pairs with the Release of who ends, whose writes to memory that is shared have happened.
+    let is_over = |slot: &ThreadSlot| {
+        matches!(
+            slot.state.load(Acquire),
+            thread_state::STOPPED | thread_state::EXITED | thread_state::UNUSED
+        )
+    };
+    header.progress.ended.load(Acquire) == ended::NOT_SAID
+        && (header.progress.attached.load(Acquire) == 0 || !slots.iter().all(is_over))
 }
 
 /// Replay: is there a part of the run for this process? One that could not be created has none.

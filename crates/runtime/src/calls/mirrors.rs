@@ -31,6 +31,8 @@ const FILES_MAX: usize = 256;
 const WHOLE_BYTES_MAX: usize = 1 << 18;
 /// Otherwise, so much of it behind what is mapped.
 const NEXT_BYTES: usize = 1 << 16;
+/// Parts of a file between its holes that are logged one by one; behind them, the rest as it is.
+const PARTS_MAX: usize = 40;
 /// Mirrors have descriptors from here on; in replay the program has none but the first three.
 const FIRST_DESCRIPTOR: usize = 700;
 /// Stands for the device of segments.
@@ -118,8 +120,21 @@ pub fn record_mapping(
     let identity = identity(status.device, status.inode, status.birth_ns);
     let there = bytes.min(file_bytes.saturating_sub(offset));
     let is_readable = protection as i32 & libc::PROT_READ != 0;
+    let sharing = arguments[3] as i32 & libc::MAP_TYPE;
     if is_readable {
-        ranges.add(result as usize, result as usize, there);
+        let is_sparse = status.held_bytes < status.bytes / 2 && there > WHOLE_BYTES_MAX;
+        let mapped = |at: u64, bytes: u64| (result as usize + (at as usize - offset), bytes as usize);
+        match is_sparse.then(|| sys::open_again(descriptor)) {
+            Some(Ok(again)) => {
+                add_data(again, offset as u64, there as u64, |at, bytes| {
+                    let (address, bytes) = mapped(at, bytes);
+                    ranges.add(address, address, bytes);
+                });
+                sys::close(again);
+            }
+            _ if sharing != libc::MAP_PRIVATE => ranges.add_copy(result as usize, there),
+            _ => ranges.add(result as usize, result as usize, there),
+        }
     }
     if status.mode & libc::S_IFMT != libc::S_IFREG || find_or_add(identity).is_none() {
         return;
@@ -151,6 +166,20 @@ pub fn record_mapping(
     }
 }
 
+/// Says where the parts of a file are, within `bytes` bytes from an offset on, that are not holes. In a mirror, which nobody has written, all others are zeros as well.
+fn add_data(file: i32, offset: u64, bytes: u64, mut add: impl FnMut(u64, u64)) {
+    let end = offset + bytes;
+    let mut at = offset;
+    for part in 0..=PARTS_MAX {
+        let Some([start, stop]) = sys::next_data(file, at).filter(|[start, _]| *start < end) else {
+            return;
+        };
+        let stop = if part == PARTS_MAX { end } else { stop.min(end) };
+        add(start, stop - start);
+        at = stop;
+    }
+}
+
 /// Recording: a segment has been attached.
 pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges) {
     const BYTES_AT: usize = 48;
@@ -170,7 +199,7 @@ pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges
     let bytes = state[BYTES_AT..]
         .first_chunk()
         .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    ranges.add(result as usize, result as usize, bytes as usize);
+    ranges.add_copy(result as usize, bytes as usize);
     ranges.add_words(
         ABOUT_FILE as usize,
         [identity(SEGMENTS, arguments[0] as u64, 0), bytes, 0],

@@ -3,6 +3,7 @@ use crate::calls::buffers;
 use crate::calls::table::Row;
 use crate::calls::table::Size;
 use crate::calls::table::Written;
+use crate::inputs;
 use crate::inputs::Range;
 use crate::sys;
 use core::mem::MaybeUninit;
@@ -18,6 +19,8 @@ pub struct Ranges {
     pub is_short: bool,
     /// Words of ours, which a range may be.
     words: [u64; 3],
+    /// Memory of ours, which a range may be: where, and how long.
+    copy: [usize; 2],
 }
 
 impl Ranges {
@@ -28,6 +31,7 @@ impl Ranges {
             count: 0,
             is_short: false,
             words: [0; 3],
+            copy: [0; 2],
         }
     }
 
@@ -49,10 +53,37 @@ impl Ranges {
         self.add(address, self.words.as_ptr() as usize, size_of_val(&words));
     }
 
+    /// A range of memory that others may be writing: what is logged is one state of it, which is hashed, and then written to the log. If there is too much of it to be
+    /// copied, the log may be damaged by that.
+    pub fn add_copy(&mut self, address: usize, bytes: usize) {
+        const COPIED_BYTES_MAX: usize = 1 << 26;
+        if bytes == 0 || bytes > COPIED_BYTES_MAX || self.copy[1] != 0 {
+            return self.add(address, address, bytes);
+        }
+        let memory = sys::map_anywhere(bytes) as usize;
+        if memory == 0 {
+            return self.add(address, address, bytes);
+        }
+        self.copy = [memory, bytes];
+        inputs::copy(address as *const u8, memory as *mut u8, bytes);
+        self.add(address, memory, bytes);
+    }
+
     #[inline]
     pub fn all(&self) -> &[Range] {
         // SAFETY: the first `count` were written.
         unsafe { core::slice::from_raw_parts(self.ranges.as_ptr().cast(), self.count) }
+    }
+}
+
+impl Drop for Ranges {
+    #[inline]
+    fn drop(&mut self) {
+        let [memory, bytes] = self.copy;
+        if bytes != 0 {
+            // SAFETY: mapped by `add_copy`, and known to nobody else any more.
+            unsafe { sys::unmap(memory as u64, bytes) };
+        }
     }
 }
 
