@@ -19,8 +19,8 @@ pub struct Ranges {
     pub is_short: bool,
     /// Words of ours, which a range may be.
     words: [u64; 3],
-    /// Memory of ours, which a range may be: where, and how long.
-    copy: [usize; 2],
+    /// Memory of ours, which ranges may be copied to: where, how long, and how much of it is used.
+    copies: [usize; 3],
 }
 
 impl Ranges {
@@ -31,7 +31,7 @@ impl Ranges {
             count: 0,
             is_short: false,
             words: [0; 3],
-            copy: [0; 2],
+            copies: [0; 3],
         }
     }
 
@@ -53,20 +53,26 @@ impl Ranges {
         self.add(address, self.words.as_ptr() as usize, size_of_val(&words));
     }
 
-    /// A range of memory that others may be writing: what is logged is one state of it, which is hashed, and then written to the log. If there is too much of it to be
-    /// copied, the log may be damaged by that.
-    pub fn add_copy(&mut self, address: usize, bytes: usize) {
+    /// Makes room for ranges that are copied, once. If that is too much, they are not.
+    pub fn make_room(&mut self, bytes: usize) {
         const COPIED_BYTES_MAX: usize = 1 << 26;
-        if bytes == 0 || bytes > COPIED_BYTES_MAX || self.copy[1] != 0 {
+        if self.copies[1] == 0 && (1..=COPIED_BYTES_MAX).contains(&bytes) {
+            match sys::map_anywhere(bytes) {
+                0 => {}
+                memory => self.copies = [memory as usize, bytes, 0],
+            }
+        }
+    }
+
+    /// A range of memory that others may be writing. What is logged has to be one state of it, since it is read twice: to be hashed, and to be written.
+    pub fn add_copy(&mut self, address: usize, bytes: usize) {
+        let [memory, room, used] = self.copies;
+        if bytes > room - used {
             return self.add(address, address, bytes);
         }
-        let memory = sys::map_anywhere(bytes) as usize;
-        if memory == 0 {
-            return self.add(address, address, bytes);
-        }
-        self.copy = [memory, bytes];
-        inputs::copy(address as *const u8, memory as *mut u8, bytes);
-        self.add(address, memory, bytes);
+        inputs::copy(address as *const u8, (memory + used) as *mut u8, bytes);
+        self.copies[2] += bytes;
+        self.add(address, memory + used, bytes);
     }
 
     #[inline]
@@ -79,9 +85,9 @@ impl Ranges {
 impl Drop for Ranges {
     #[inline]
     fn drop(&mut self) {
-        let [memory, bytes] = self.copy;
+        let [memory, bytes, _] = self.copies;
         if bytes != 0 {
-            // SAFETY: mapped by `add_copy`, and known to nobody else any more.
+            // SAFETY: mapped by `make_room`, and known to nobody else any more.
             unsafe { sys::unmap(memory as u64, bytes) };
         }
     }
