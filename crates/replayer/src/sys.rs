@@ -653,7 +653,10 @@ fn parent_of(process: i32) -> Option<i32> {
     let text = text.get(..usize::try_from(read).ok()?)?;
     // Behind the name, which may hold anything: the state, and the parent.
     let name_end = text.iter().rposition(|byte| *byte == b')')?;
-    let parent = text[name_end + 1..].split(|byte| *byte == b' ').filter(|word| !word.is_empty()).nth(1)?;
+    let parent = text[name_end + 1..]
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty())
+        .nth(1)?;
     std::str::from_utf8(parent).ok()?.parse().ok()
 }
 

@@ -45,7 +45,9 @@ pub fn is_by_itself() -> bool {
 
 fn has_ended_so(is_so: impl Fn(u32) -> bool) -> bool {
     let threads = 0..control::header().progress.threads.load(Relaxed);
-    threads.into_iter().any(|thread| is_so(control::slot(thread).signal.load(Relaxed)))
+    threads
+        .into_iter()
+        .any(|thread| is_so(control::slot(thread).signal.load(Relaxed)))
 }
 
 /// Replay: a thread has met a signal that is the end of the process, unless somebody traces it. Returns whether somebody did, and the process went on.

@@ -23,6 +23,7 @@ use crate::turns;
 use core::ffi::c_long;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -53,9 +54,51 @@ use runtime_abi::thread_state;
 static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 /// This process has just been forked, and is recorded (or replayed) as one of the run's.
 static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
-/// Replay: the recorded ids of processes that this one has forked, and their numbers: `id << 32 | number`. The newest are kept.
-static CHILDREN: [AtomicU64; CHILDREN_MAX] = [const { AtomicU64::new(0) }; CHILDREN_MAX];
+/// A process that this one has forked.
+struct Child {
+    /// The id that it has, or had when it was recorded, and its number: `id << 32 | number`.
+    id_and_number: AtomicU64,
+    /// The thread that forked it, and how many events that had completed.
+    thread: AtomicU32,
+    event: AtomicU64,
+}
+
+/// The newest are kept.
+static CHILDREN: [Child; CHILDREN_MAX] = [const {
+    Child {
+        id_and_number: AtomicU64::new(0),
+        thread: AtomicU32::new(0),
+        event: AtomicU64::new(0),
+    }
+}; CHILDREN_MAX];
 const CHILDREN_MAX: usize = 256;
+
+impl Child {
+    fn note(id: isize, process: u32, thread: u32, event: u64) {
+        let place = &CHILDREN[process as usize % CHILDREN_MAX];
+        place.thread.store(thread, Relaxed);
+        place.event.store(event, Relaxed);
+        place
+            .id_and_number
+            .store((id as u64) << 32 | u64::from(process), Relaxed);
+    }
+
+    /// The newest one that has this id, and its number.
+    fn find(id: u32) -> Option<(&'static Child, u32)> {
+        let children = CHILDREN.iter().map(|child| (child.id_and_number.load(Relaxed), child));
+        let (number, child) = children
+            .filter(|(number, _)| (number >> 32) as u32 == id)
+            .max_by_key(|(number, _)| *number)?;
+        Some((child, number as u32))
+    }
+}
+
+/// Recording: the number of a process that this one has forked; the thread that it begins with, and how many events that has completed then.
+pub fn beginning_of_child(id: u32) -> Option<(u32, u32, u64)> {
+    let (child, process) = Child::find(id)?;
+    Some((process, child.thread.load(Relaxed), child.event.load(Relaxed)))
+}
+
 /// Arranges to be told when the process goes on as a forked child.
 pub fn watch() {
     extern "C" fn in_child() {
@@ -211,7 +254,11 @@ fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     let mut buffer = [0; 4352];
     let length = directory.bytes().len();
     buffer[..length].copy_from_slice(directory.bytes());
-    sys::make_directory(&buffer[..=length])?;
+    // Another process may have made it, to write down what it changed in this one's memory.
+    sys::make_directory(&buffer[..=length]).or_else(|errno| match errno {
+        libc::EEXIST => Ok(()),
+        errno => Err(errno),
+    })?;
     let path = control::path_in(directory.bytes(), b"control", &mut buffer);
     let file = sys::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL)?;
     let made = fill(file, directory.bytes(), slots, like);
@@ -300,6 +347,9 @@ impl Local {
         self.log_entry(entry(1), &[]);
         let result = real();
         if result != 0 {
+            if result > 0 && process != 0 {
+                Child::note(result, process, self.index, self.event());
+            }
             self.inputs.writer.correct_last(entry(result));
             self.complete();
             return result;
@@ -406,8 +456,7 @@ impl Local {
                 0
             }
             child if child > 0 => {
-                let place = &CHILDREN[process as usize % CHILDREN_MAX];
-                place.store((result as u64) << 32 | u64::from(process), Relaxed);
+                Child::note(result, process, self.index, count);
                 self.complete();
                 result
             }
@@ -472,9 +521,8 @@ impl Local {
 
 /// Replay: does the process that was forked here, and had this id, still do something? Not if it has ended, or stands where the recording has its end.
 pub fn is_child_at_work(id: u32) -> bool {
-    let children = CHILDREN.iter().map(|child| child.load(Relaxed));
-    let newest = children.filter(|child| (child >> 32) as u32 == id).max();
-    let Some(process) = newest.map(|child| child as u32).filter(|process| has_part(*process)) else {
+    let child = Child::find(id).map(|(_, process)| process);
+    let Some(process) = child.filter(|process| has_part(*process)) else {
         return false;
     };
     let control = ROOT_CONTROL_ADDRESS + process as u64 * CONTROL_STRIDE as u64;

@@ -696,7 +696,12 @@ pub fn read_at(file: i32, to: usize, bytes: usize, offset: u64) -> usize {
 pub fn next_data(file: i32, offset: u64) -> Option<[u64; 2]> {
     let seek = |offset: u64, whence: i32| {
         // SAFETY: touches no memory.
-        unsafe { syscall(libc::SYS_lseek, [file as usize, offset as usize, whence as usize, 0, 0, 0]) }
+        unsafe {
+            syscall(
+                libc::SYS_lseek,
+                [file as usize, offset as usize, whence as usize, 0, 0, 0],
+            )
+        }
     };
     let start = match seek(offset, libc::SEEK_DATA) {
         start if start >= 0 => start as u64,

@@ -391,6 +391,8 @@ fn is_on_stack(address: usize) -> bool {
 /// Does the program, or the calling thread, send itself a signal? The ids it knows are the recorded ones.
 fn is_to_self(number: c_long, arguments: &[usize; 6], thread: impl FnOnce() -> u32) -> bool {
     match number {
+        // To the group that it is in.
+        libc::SYS_kill if arguments[0] as i32 == 0 => true,
         libc::SYS_kill | libc::SYS_tgkill => arguments[0] == control::header().identity.pid.load(Relaxed) as usize,
         libc::SYS_tkill => arguments[0] as u32 == thread(),
         _ => false,

@@ -11,6 +11,7 @@ use crate::control;
 use crate::inputs;
 use crate::line::Line;
 use crate::local::Local;
+use crate::processes;
 use crate::sys;
 use core::ffi::c_long;
 use core::mem::offset_of;
@@ -29,7 +30,7 @@ const HEAD_WORDS: usize = 4;
 const HEAD_BYTES: usize = HEAD_WORDS * WORD;
 /// Of the bytes of one entry, at most: an entry is written at once, as several processes may append to a file.
 const PART_BYTES: usize = 4096 - HEAD_BYTES;
-/// How long a process that was just forked may take to have a part of the run.
+/// How long a process that another one has just forked may take to have a part of the run.
 const BEGINNING_NS: u64 = 200_000_000;
 const LOOK_EVERY_NS: u64 = 500_000;
 /// `ptrace`: writes a word of code, or of data.
@@ -91,7 +92,12 @@ fn note(id: usize, changes: &[(usize, usize, usize)]) {
         for at in (0..*bytes).step_by(PART_BYTES) {
             let part = PART_BYTES.min(bytes - at);
             let mut entry = [0u8; HEAD_BYTES + PART_BYTES];
-            let head = [u64::from(target.thread), target.event, (address + at) as u64, part as u64];
+            let head = [
+                u64::from(target.thread),
+                target.event,
+                (address + at) as u64,
+                part as u64,
+            ];
             for (place, word) in entry.chunks_exact_mut(WORD).zip(head) {
                 place.copy_from_slice(&word.to_le_bytes());
             }
@@ -125,8 +131,25 @@ fn path_of(process: u32, name: &[u8]) -> Line {
 fn find(id: u32) -> Option<Target> {
     let began = sys::now_ns();
     loop {
-        let count = control::root().shared.processes.load(Relaxed).min(runtime_abi::PROCESSES_MAX);
+        let count = control::root()
+            .shared
+            .processes
+            .load(Relaxed)
+            .min(runtime_abi::PROCESSES_MAX);
         let mut is_one_beginning = false;
+        if let Some((process, thread, event)) = processes::beginning_of_child(id)
+            && matches!(look_at(process, id), Look::IsBeginning)
+        {
+            // It has done nothing since it was forked.
+            let mut buffer = [0; 4352];
+            let path = path_of(process, b"");
+            _ = sys::make_directory(control::path_in(
+                control::directory_of(control::root()),
+                path.bytes(),
+                &mut buffer,
+            ));
+            return Some(Target { process, thread, event });
+        }
         // The newest first: an id may be used again, or have become another program.
         for process in (0..count).rev() {
             match look_at(process, id) {
@@ -246,7 +269,9 @@ impl Local {
         let Some(file) = open_changes() else { return };
         while is_due() {
             let at = NEXT_AT.load(Relaxed);
-            let Some([_, _, address, bytes]) = head_at(file, at) else { break };
+            let Some([_, _, address, bytes]) = head_at(file, at) else {
+                break;
+            };
             let mut part = [0u8; PART_BYTES];
             let read = sys::read_at(file, part.as_mut_ptr() as usize, bytes as usize, at + HEAD_BYTES as u64);
             own_memory::change(address, &part[..read.min(bytes as usize)]);

@@ -26,7 +26,12 @@ pub fn note_opened(path: usize, descriptor: isize) {
     // SAFETY: the program gave it to the kernel as a string, of which no byte behind its end is read.
     let byte = |at: usize| unsafe { *(path as *const u8).add(at) };
     let bytes = (0..).take_while(|at| byte(*at) != 0).count();
-    let is_named_so = bytes >= NAME.len() && NAME.iter().rev().zip((0..bytes).rev()).all(|(known, at)| byte(at) == *known);
+    let is_named_so = bytes >= NAME.len()
+        && NAME
+            .iter()
+            .rev()
+            .zip((0..bytes).rev())
+            .all(|(known, at)| byte(at) == *known);
     if is_named_so && process_of(descriptor as usize).is_some() {
         WAS_OPENED.store(true, Relaxed);
         // From now on each call that writes is looked at.
