@@ -16,6 +16,7 @@ use crate::line::Line;
 use crate::local::Local;
 use crate::policy;
 use crate::policy::Inputs;
+use crate::relatives;
 use crate::replay;
 use crate::run_directory;
 use crate::sys;
@@ -23,7 +24,6 @@ use crate::turns;
 use core::ffi::c_long;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicBool;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -31,7 +31,6 @@ use core::sync::atomic::Ordering::Release;
 use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_ADDRESS;
 use runtime_abi::CONTROL_BYTES;
-use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::CONTROL_STRIDE;
 use runtime_abi::ControlHeader;
 use runtime_abi::DIRECTORY_FD;
@@ -50,55 +49,8 @@ use runtime_abi::ended;
 use runtime_abi::origin;
 use runtime_abi::thread_state;
 
-/// Bytes mapped at `ROOT_CONTROL_ADDRESS`.
-static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 /// This process has just been forked, and is recorded (or replayed) as one of the run's.
 static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
-/// A process that this one has forked.
-struct Child {
-    /// The id that it has, or had when it was recorded, and its number: `id << 32 | number`.
-    id_and_number: AtomicU64,
-    /// The thread that forked it, and how many events that had completed.
-    thread: AtomicU32,
-    event: AtomicU64,
-}
-
-/// The newest are kept.
-static CHILDREN: [Child; CHILDREN_MAX] = [const {
-    Child {
-        id_and_number: AtomicU64::new(0),
-        thread: AtomicU32::new(0),
-        event: AtomicU64::new(0),
-    }
-}; CHILDREN_MAX];
-const CHILDREN_MAX: usize = 256;
-
-impl Child {
-    fn note(id: isize, process: u32, thread: u32, event: u64) {
-        let place = &CHILDREN[process as usize % CHILDREN_MAX];
-        place.thread.store(thread, Relaxed);
-        place.event.store(event, Relaxed);
-        place
-            .id_and_number
-            .store((id as u64) << 32 | u64::from(process), Relaxed);
-    }
-
-    /// The newest one that has this id, and its number.
-    fn find(id: u32) -> Option<(&'static Child, u32)> {
-        let children = CHILDREN.iter().map(|child| (child.id_and_number.load(Relaxed), child));
-        let (number, child) = children
-            .filter(|(number, _)| (number >> 32) as u32 == id)
-            .max_by_key(|(number, _)| *number)?;
-        Some((child, number as u32))
-    }
-}
-
-/// Recording: the number of a process that this one has forked; the thread that it begins with, and how many events that has completed then.
-pub fn beginning_of_child(id: u32) -> Option<(u32, u32, u64)> {
-    let (child, process) = Child::find(id)?;
-    Some((process, child.thread.load(Relaxed), child.event.load(Relaxed)))
-}
-
 /// Arranges to be told when the process goes on as a forked child.
 pub fn watch() {
     extern "C" fn in_child() {
@@ -144,7 +96,7 @@ fn map_control(door: i32) -> bool {
     if let Err(errno) = sys::map_at(ROOT_CONTROL_ADDRESS, bytes, door, 0, false) {
         failure::die(b"cannot map the control file (see ulimit -v)", errno);
     }
-    ROOT_BYTES.store(bytes as u64, Relaxed);
+    relatives::note_root(bytes as u64);
     let root = control::root();
     if root.abi_version != runtime_abi::ABI_VERSION {
         failure::die(
@@ -348,7 +300,7 @@ impl Local {
         let result = real();
         if result != 0 {
             if result > 0 && process != 0 {
-                Child::note(result, process, self.index, self.event());
+                relatives::note_child(result, process, self.index, self.event());
             }
             self.inputs.writer.correct_last(entry(result));
             self.complete();
@@ -437,7 +389,7 @@ impl Local {
     pub fn answer_fork(&self, number: c_long, mut arguments: [usize; 6]) -> isize {
         let call = self.next_call(number);
         let (result, process) = (call.entry.result as isize, call.entry.check);
-        if result <= 0 || !has_part(process) {
+        if result <= 0 || !relatives::has_part(process) {
             self.complete();
             return result;
         }
@@ -456,7 +408,7 @@ impl Local {
                 0
             }
             child if child > 0 => {
-                Child::note(result, process, self.index, count);
+                relatives::note_child(result, process, self.index, count);
                 self.complete();
                 result
             }
@@ -476,6 +428,7 @@ impl Local {
         // Its threads may be one where its parent had several, which take turns.
         policy::choose(control::header());
         replay::open_schedule();
+        calls::open_changes();
         self.begin_files();
         IS_NEW_CHILD.store(true, Relaxed);
         self.install_again();
@@ -517,41 +470,6 @@ impl Local {
         self.complete();
         call.entry.result as isize
     }
-}
-
-/// Replay: does the process that was forked here, and had this id, still do something? Not if it has ended, or stands where the recording has its end.
-pub fn is_child_at_work(id: u32) -> bool {
-    let child = Child::find(id).map(|(_, process)| process);
-    let Some(process) = child.filter(|process| has_part(*process)) else {
-        return false;
-    };
-    let control = ROOT_CONTROL_ADDRESS + process as u64 * CONTROL_STRIDE as u64;
-    // SAFETY: `has_part` has found it inside of what `join` mapped, for good; there are THREADS_MAX slots behind the header.
-    let (header, slots) = unsafe {
-        let header = &*(control as *const ControlHeader);
-        let threads = (header.progress.threads.load(Acquire) as usize).min(runtime_abi::THREADS_MAX);
-        let first = (control as usize + HEADER_BYTES) as *const ThreadSlot;
-        (header, core::slice::from_raw_parts(first, threads))
-    };
-    // Acquire: pairs with the Release of who ends, whose writes to memory that is shared have happened.
-    let is_over = |slot: &ThreadSlot| {
-        matches!(
-            slot.state.load(Acquire),
-            thread_state::STOPPED | thread_state::EXITED | thread_state::UNUSED
-        )
-    };
-    header.progress.ended.load(Acquire) == ended::NOT_SAID
-        && (header.progress.attached.load(Acquire) == 0 || !slots.iter().all(is_over))
-}
-
-/// Replay: is there a part of the run for this process? One that could not be created has none.
-fn has_part(process: u32) -> bool {
-    let offset = process as u64 * CONTROL_STRIDE as u64;
-    if process == 0 || offset + CONTROL_BYTES as u64 > ROOT_BYTES.load(Relaxed) {
-        return false;
-    }
-    // SAFETY: inside what `join` mapped, for good; the tool filled the parts of the processes that there are.
-    unsafe { (*((ROOT_CONTROL_ADDRESS + offset) as *const ControlHeader)).magic == CONTROL_MAGIC }
 }
 
 /// Does `action`, which starts another program, so that the program can join the run.

@@ -3,7 +3,6 @@
 //! A gate is `(my event, points of other threads)`. Threads publish their counts anyway, so waiting is reading other
 //! slots; threads without a gate run freely, in parallel. How threads wait, wake each other and find out that a wait can never end
 //! is in `turn_scheduler::gates`; a replay which cannot go on says so at once.
-use crate::calls;
 use crate::control;
 use crate::debugger;
 use crate::local::Local;
@@ -26,7 +25,6 @@ use turn_scheduler::gates::Waited;
 /// Maps the schedule, and the orders of inputs that go with it.
 pub fn open_schedule() {
     schedule::open();
-    calls::open_changes();
     if control::inputs_only() {
         if turns::is_on() {
             turns::open();

@@ -11,7 +11,7 @@ use crate::control;
 use crate::inputs;
 use crate::line::Line;
 use crate::local::Local;
-use crate::processes;
+use crate::relatives;
 use crate::sys;
 use core::ffi::c_long;
 use core::mem::offset_of;
@@ -137,7 +137,7 @@ fn find(id: u32) -> Option<Target> {
             .load(Relaxed)
             .min(runtime_abi::PROCESSES_MAX);
         let mut is_one_beginning = false;
-        if let Some((process, thread, event)) = processes::beginning_of_child(id)
+        if let Some((process, thread, event)) = relatives::beginning_of_child(id)
             && matches!(look_at(process, id), Look::IsBeginning)
         {
             // It has done nothing since it was forked.

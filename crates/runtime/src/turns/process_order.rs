@@ -6,7 +6,7 @@
 //!
 //! A process may never come to another input: it ends, or computes for long. Then the next one waits a moment, and goes on beside it.
 use crate::control;
-use crate::processes;
+use crate::relatives;
 use crate::standstill;
 use crate::sys;
 use crate::turns::order;
@@ -81,7 +81,7 @@ pub fn wait_for_place() {
 /// input has happened. All of its inputs have, so it waits for nobody.
 pub fn wait_for_end_of(child: u32) {
     let began = sys::now_ns();
-    while is_on() && processes::is_child_at_work(child) && sys::now_ns() - began < MOMENT_NS {
+    while is_on() && relatives::is_child_at_work(child) && sys::now_ns() - began < MOMENT_NS {
         if control::has_diverged() {
             standstill::sleep_forever();
         }
