@@ -105,8 +105,8 @@ impl Plan {
         }
         write_schedule(&temporary.path.join(schedule_file::FILE_NAME), &schedule)?;
         // The runtime looks for the inputs beside the schedule.
-        for thread in 0..loaded.logs.threads.len() {
-            let inputs = loaded.run.thread_inputs(thread as u32);
+        let of_threads = (0..loaded.logs.threads.len()).map(|thread| loaded.run.thread_inputs(thread as u32));
+        for inputs in of_threads.chain([loaded.run.file("changes")]) {
             if let (true, Some(name)) = (inputs.exists(), inputs.file_name()) {
                 let link = temporary.path.join(name);
                 symlink(&inputs, &link).map_err(|e| run_store::Error::io("create", &link, e))?;

@@ -12,6 +12,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::io::Seek;
 use std::io::SeekFrom;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::fd::BorrowedFd;
 use std::os::fd::FromRawFd;
@@ -560,9 +561,24 @@ pub fn forward_all_signals() {
     FORWARD_ALL.store(true, Relaxed);
 }
 
-/// From now on SIGINT and its like are noted instead of ending this process, so that a recording can be sealed.
+/// Signals that a recording can be sealed after, whoever sent them.
+const NOTED: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// Signals that end a process which does not expect them. We are in the program's group, and it may send them to all of that.
+const OF_THE_GROUP: [i32; 9] = [
+    libc::SIGABRT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+];
+
+/// From now on SIGINT and its like are noted instead of ending this process, so that a recording can be sealed; and what the program sends to its group is none of ours.
 pub fn catch_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
+    for signal in NOTED.into_iter().chain(OF_THE_GROUP) {
         // SAFETY: sigaction on zeroed, then filled structures; the handler only stores to atomics. A signal that was
         // ignored (nohup) stays ignored. SA_RESTART is left out: waiting must return.
         unsafe {
@@ -580,14 +596,68 @@ pub fn catch_signals() {
 }
 
 extern "C" fn note_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler. One from a process has that process's id.
+    let (from_process, sender) = unsafe { ((*info).si_code <= 0, (*info).si_pid()) };
+    // SAFETY: a variable of this thread's, which whoever is interrupted may be about to look at.
+    let errno = unsafe { &mut *libc::__errno_location() };
+    let before = *errno;
+    let is_from_program = from_process && is_descendant(sender);
+    *errno = before;
+    if is_from_program {
+        return;
+    }
+    if !NOTED.contains(&signal) {
+        // SAFETY: as if there were no handler: it comes when this one returns.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        return;
+    }
     // Relaxed: lone flags, nothing is published through them.
     CAUGHT.store(signal, Relaxed);
-    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler.
-    let from_process = unsafe { (*info).si_code } <= 0;
     // What the terminal sends goes to the whole foreground group, so the program has it already.
     if from_process || FORWARD_ALL.load(Relaxed) {
         TO_FORWARD.store(signal, Relaxed);
     }
+}
+
+/// Is this a process that we have started, or one that such a process has? Called by a handler, so that nothing is allocated.
+fn is_descendant(mut process: i32) -> bool {
+    const GENERATIONS_MAX: usize = 100;
+    for _ in 0..GENERATIONS_MAX {
+        match parent_of(process) {
+            Some(parent) if parent as u32 == std::process::id() => return true,
+            Some(parent) if parent > 1 => process = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The process that has started this one, as long as that is known. Allocates nothing.
+fn parent_of(process: i32) -> Option<i32> {
+    let mut path = [0u8; 32];
+    write!(&mut path[..], "/proc/{process}/stat\0").ok()?;
+    let mut text = [0u8; 512];
+    // SAFETY: a path that ends with NUL; the kernel writes at most as many bytes as there are.
+    let read = unsafe {
+        let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            return None;
+        }
+        let read = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        read
+    };
+    let text = text.get(..usize::try_from(read).ok()?)?;
+    // Behind the name, which may hold anything: the state, and the parent.
+    let name_end = text.iter().rposition(|byte| *byte == b')')?;
+    let parent = text[name_end + 1..]
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty())
+        .nth(1)?;
+    std::str::from_utf8(parent).ok()?.parse().ok()
 }
 
 /// The last signal that was caught, and keeps being reported.

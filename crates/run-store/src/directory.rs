@@ -303,13 +303,14 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 19] = [
         SEALED,
         RECORDING,
         CONTROL,
         "stdout",
         "stderr",
         "objects",
+        "changes",
         "maps",
         "start",
         "arguments",

@@ -44,7 +44,7 @@ pub fn describe() {
 }
 
 /// May the executable be gone when the run is replayed? It may if it is now, or has no name (`memfd_create`), or came into being in this run,
-/// as those do that a script makes for a moment.
+/// as those do that a script makes for a moment, or has its name only here.
 fn is_passing() -> bool {
     let Some(own) = sys::status_of(OWN_EXECUTABLE) else {
         return false;
@@ -58,5 +58,19 @@ fn is_passing() -> bool {
     let begun = control::path_in(control::directory_of(control::root()), b"recording.json", &mut buffer);
     let is_new = sys::status_of(begun)
         .is_some_and(|begun| (own.st_ctime, own.st_ctime_nsec) >= (begun.st_mtime, begun.st_mtime_nsec));
-    !is_named || is_new
+    !is_named || is_new || has_other_mounts()
+}
+
+/// Has this process other file systems mounted than the tool? Then what it finds by a name need not be there, or the same, for who replays the run.
+fn has_other_mounts() -> bool {
+    let mut tools = Line::default();
+    tools.text(b"/proc/");
+    tools.number(u64::from(control::root().identity.tool));
+    tools.text(b"/ns/mnt\0");
+    let spaces = (sys::status_of(b"/proc/self/ns/mnt\0"), sys::status_of(tools.bytes()));
+    match spaces {
+        (Some(own), Some(tools)) => own.st_ino != tools.st_ino,
+        // It may not look at the tool, or not find it: it is another user, or in other namespaces.
+        _ => true,
+    }
 }

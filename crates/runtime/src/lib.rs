@@ -59,6 +59,7 @@ mod policy;
 mod preload;
 mod processes;
 mod real;
+mod relatives;
 mod replay;
 mod run_directory;
 mod schedule;

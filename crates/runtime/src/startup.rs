@@ -146,6 +146,7 @@ fn take_over() {
     }
     if policy::is_imposed() {
         replay::open_schedule();
+        crate::calls::open_changes();
     }
     let index = control::new_thread();
     assert!(index == 0, "the control file has been used before");

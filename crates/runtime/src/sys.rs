@@ -625,6 +625,8 @@ pub struct ExtendedStatus {
     pub device: u64,
     pub inode: u64,
     pub bytes: u64,
+    /// How many of them have a place on the disk, or in memory; the others are zeros.
+    pub held_bytes: u64,
     pub mode: u32,
     /// When the file was made; 0 if the file system does not know.
     pub birth_ns: u64,
@@ -649,6 +651,7 @@ pub fn extended_status(file: i32) -> Option<ExtendedStatus> {
         device: u64::from(status.stx_dev_major) << 32 | u64::from(status.stx_dev_minor),
         inode: status.stx_ino,
         bytes: status.stx_size,
+        held_bytes: status.stx_blocks.wrapping_mul(512),
         mode: u32::from(status.stx_mode),
         birth_ns: if has_birth { birth_ns } else { 0 },
     })
@@ -686,6 +689,29 @@ pub fn open_again(file: i32) -> Result<i32, i32> {
 pub fn read_at(file: i32, to: usize, bytes: usize, offset: u64) -> usize {
     // SAFETY: callers give memory of theirs to be written.
     unsafe { syscall(libc::SYS_pread64, [file as usize, to, bytes, offset as usize, 0, 0]) }.max(0) as usize
+}
+
+/// Where the next bytes of a file are that are not a hole, from an offset on, and where they end; of a file system that knows no holes, all. Moves the
+/// descriptor's position.
+pub fn next_data(file: i32, offset: u64) -> Option<[u64; 2]> {
+    let seek = |offset: u64, whence: i32| {
+        // SAFETY: touches no memory.
+        unsafe {
+            syscall(
+                libc::SYS_lseek,
+                [file as usize, offset as usize, whence as usize, 0, 0, 0],
+            )
+        }
+    };
+    let start = match seek(offset, libc::SEEK_DATA) {
+        start if start >= 0 => start as u64,
+        error if error == -libc::ENXIO as isize => return None,
+        _ => offset,
+    };
+    match seek(start, libc::SEEK_HOLE) {
+        end if end >= 0 => Some([start, end as u64]),
+        _ => Some([start, u64::MAX]),
+    }
 }
 
 /// Bytes of an open file; 0 if they cannot be told.

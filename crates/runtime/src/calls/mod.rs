@@ -15,6 +15,7 @@ mod labels;
 mod live;
 mod mirrors;
 mod objects;
+mod others_memory;
 mod outgoing;
 mod own_memory;
 mod passed_on;
@@ -39,6 +40,7 @@ pub use in_turn::note_cancel;
 pub use in_turn::note_spawn;
 pub use instructions::__refrain_instruction as note_instruction;
 pub use objects::consider_guest;
+pub use others_memory::open as open_changes;
 pub use patch::returns_to;
 
 use crate::brought_back;
@@ -308,6 +310,7 @@ impl Local {
             descriptors::follow(number, arguments, result);
             mirrors::record_write(number, arguments, result, ranges, || self.inputs.writer.spare());
             own_memory::record_write(number, arguments, result, ranges);
+            others_memory::record_write(number, arguments, result);
         } else if let failing @ [_, ..] = row.written(result) {
             collect(failing, arguments, own, result, &before, ranges);
         }
@@ -360,10 +363,7 @@ impl Local {
     /// yet, and may be read-only.
     fn take_in(&self, number: c_long, ranges: &[Range]) {
         // What a call to write brought in is in the program's memory already, as it may be protected (`own_memory.rs`).
-        let is_there = matches!(
-            number,
-            libc::SYS_mmap | libc::SYS_shmat | libc::SYS_write | libc::SYS_pwrite64
-        );
+        let is_there = matches!(number, libc::SYS_mmap | libc::SYS_shmat) || own_memory::writes(number);
         if !control::observes_memory() || is_there {
             return;
         }
@@ -402,10 +402,25 @@ fn is_on_stack(address: usize) -> bool {
 /// Does the program, or the calling thread, send itself a signal? The ids it knows are the recorded ones.
 fn is_to_self(number: c_long, arguments: &[usize; 6], thread: impl FnOnce() -> u32) -> bool {
     match number {
+        // To the group that it is in.
+        libc::SYS_kill if arguments[0] as i32 == 0 => true,
         libc::SYS_kill | libc::SYS_tgkill => arguments[0] == control::header().identity.pid.load(Relaxed) as usize,
         libc::SYS_tkill => arguments[0] as u32 == thread(),
         _ => false,
     }
+}
+
+/// The signal that a call sends.
+fn sent_signal(number: c_long, arguments: &[usize; 6]) -> usize {
+    arguments[if number == libc::SYS_tgkill { 2 } else { 1 }]
+}
+
+/// Does this signal stop a process that does not handle it?
+fn is_stop(signal: usize) -> bool {
+    matches!(
+        signal as i32,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+    )
 }
 
 /// Condenses what the program gives to a call: the bytes it sends out, or its small arguments.
