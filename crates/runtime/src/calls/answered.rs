@@ -6,6 +6,7 @@ use crate::calls::delivery::may_be_put_off;
 use crate::calls::descriptors;
 use crate::calls::doing;
 use crate::calls::echoes;
+use crate::calls::filters;
 use crate::calls::in_turn;
 use crate::calls::is_to_self;
 use crate::calls::mirrors;
@@ -41,24 +42,27 @@ impl Local {
             Treatment::Logged | Treatment::Unknown => {
                 let result = self.answer_call(number, arguments);
                 self.note_mask(number, arguments, result);
+                self.note_result(filters::result_of(number, result));
                 self.deliver_behind(number, result);
                 result
             }
             Treatment::Fork => self.answer_fork(number, *arguments),
             Treatment::Exec => self.answer_exec(number),
-            Treatment::Yield => {
+            Treatment::Yield => self.unless_refused(number, arguments, || {
                 self.count_real_call(number);
                 if turns::is_on() {
                     turns::give_way(self);
                 }
                 0
-            }
+            }),
             _ => {
                 if may_be_put_off(number) {
                     self.at_safe_point();
                 }
-                self.count_real_call(number);
-                real(arguments)
+                self.unless_refused(number, arguments, || {
+                    self.count_real_call(number);
+                    real(arguments)
+                })
             }
         }
     }
@@ -184,6 +188,7 @@ impl Local {
             libc::SYS_mmap if result > 0 => answer = map_again(arguments, &call),
             libc::SYS_shmat if result > 0 => answer = mirrors::answer_segment(arguments, &call).unwrap_or(result),
             libc::SYS_shmdt if result == 0 => mirrors::answer_detached(arguments[0]),
+            libc::SYS_setrlimit | libc::SYS_prlimit64 if result == 0 => limit_stack_again(number, arguments),
             libc::SYS_gettid => self.replay.recorded_tid.set(result as usize),
             _ if is_to_self(number, arguments, || self.replay.recorded_tid.get() as u32) => {
                 self.signal_self(number, *arguments)
@@ -233,6 +238,20 @@ impl Local {
                 [sys::process_id() as usize, thread as usize, signal as usize, 0, 0, 0],
             )
         };
+    }
+}
+
+/// Replay: how far a stack grows shows without any call, so its limit is in force again.
+fn limit_stack_again(number: c_long, arguments: &[usize; 6]) {
+    let own = control::header().identity.pid.load(Relaxed) as usize;
+    let (resource, new) = match number {
+        libc::SYS_prlimit64 if arguments[0] == 0 || arguments[0] == own => (arguments[1], arguments[2]),
+        libc::SYS_setrlimit => (arguments[0], arguments[1]),
+        _ => return,
+    };
+    if resource == libc::RLIMIT_STACK as usize && new != 0 {
+        // SAFETY: the kernel has read the limit there when it was recorded.
+        unsafe { sys::syscall(libc::SYS_setrlimit, [resource, new, 0, 0, 0, 0]) };
     }
 }
 

@@ -262,6 +262,9 @@ impl Local {
             let is_interrupted = result == -libc::EINTR as isize;
             let signal = self.inputs.recorded.next_signal().filter(|_| is_interrupted);
             if is_interrupted {
+                if signal.is_none_or(|signal| signal.place != Some(SignalPlace::Before)) {
+                    self.note_result(result);
+                }
                 self.deliver_next();
             }
             // A wait that a signal has put off goes on.
@@ -274,6 +277,7 @@ impl Local {
             // The thread that is being created does not take turns yet.
             real(arguments);
         }
+        self.note_result(result);
         self.after_call();
         result
     }
