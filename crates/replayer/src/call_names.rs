@@ -1,8 +1,8 @@
 //! Names of system calls on x86-64, for people.
 use crate::describe;
 use log_format::inputs::CANCEL;
-use log_format::inputs::FIRST_SYNC;
 use log_format::inputs::COUNTER;
+use log_format::inputs::FIRST_SYNC;
 use log_format::inputs::NO_CALL;
 use log_format::inputs::PROCESSOR;
 use log_format::inputs::REFUSED;

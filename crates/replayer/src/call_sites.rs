@@ -223,14 +223,24 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
     let Some(analysed) = sites.analyse(&path, &file, question.is_of_guest) else {
         return Ok(());
     };
-    let Sites { sites, locked, instructions, .. } = &analysed.sites;
+    let Sites {
+        sites,
+        locked,
+        instructions,
+        ..
+    } = &analysed.sites;
     if sites.is_empty() && instructions.is_empty() {
         return Ok(());
     }
     // Those that there is no room for are those at the end: a thread runs through them.
     let room = LOCKED_MAX.saturating_sub(sites.len()).min(locked.len());
     let locked = encode(&locked[..room], kind::LOCKED);
-    let entries = [encode(sites, kind::CALL), encode(instructions, kind::INSTRUCTION), locked].concat();
+    let entries = [
+        encode(sites, kind::CALL),
+        encode(instructions, kind::INSTRUCTION),
+        locked,
+    ]
+    .concat();
     ControlFile::open_to_write(&own)?.add_object(&analysed.identity, &entries)?;
     Ok(())
 }

@@ -680,7 +680,9 @@ fn parent_of(process: i32) -> Option<i32> {
     let text = &text[..usize::try_from(bytes).ok()?];
     // A number, a name in brackets that may have any character in it, a letter, and the parent.
     let behind_name = text.iter().rposition(|byte| *byte == b')')? + 1;
-    let mut words = text[behind_name..].split(|byte| *byte == b' ').filter(|word| !word.is_empty());
+    let mut words = text[behind_name..]
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty());
     let parent = std::str::from_utf8(words.nth(1)?).ok()?.parse().ok()?;
     (parent > 1).then_some(parent)
 }

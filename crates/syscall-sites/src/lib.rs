@@ -292,11 +292,16 @@ mod tests {
     fn an_instruction_that_asks_for_the_time_has_a_window_of_its_own() {
         // rdtsc; shl $32,%rdx; or %rdx,%rax; rdtscp; shl $32,%rdx; cpuid; ret
         let code = [
-            0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0x0f, 0x01, 0xf9, 0x48, 0xc1, 0xe2, 0x20, 0x0f, 0xa2, 0xc3,
+            0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0x0f, 0x01, 0xf9, 0x48, 0xc1, 0xe2, 0x20, 0x0f, 0xa2,
+            0xc3,
         ];
         let found = sites_of(&code);
         assert_eq!(found.sites, []);
-        let places: Vec<_> = found.instructions.iter().map(|site| (site.address, site.syscall_at)).collect();
+        let places: Vec<_> = found
+            .instructions
+            .iter()
+            .map(|site| (site.address, site.syscall_at))
+            .collect();
         // What is behind the last one cannot be moved, and what is before it is in another window.
         assert_eq!(places, [(0x1000, 0), (0x1009, 0)]);
     }

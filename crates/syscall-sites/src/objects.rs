@@ -221,7 +221,10 @@ impl<'a> Image<'a> {
         let mut found = Vec::new();
         for (address, bytes) in &self.code {
             let mut at = 0;
-            while let Some(next) = bytes[at..].windows(2).position(|pair| pair[0] == wanted[0][0] && wanted.iter().any(|wanted| pair == wanted)) {
+            while let Some(next) = bytes[at..]
+                .windows(2)
+                .position(|pair| pair[0] == wanted[0][0] && wanted.iter().any(|wanted| pair == wanted))
+            {
                 let here = *address + (at + next) as u64;
                 let start = self.starts.range(..=here).next_back().copied().unwrap_or(*address);
                 let end = self.starts.range(here + 1..).next().copied();

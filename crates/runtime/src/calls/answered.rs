@@ -69,6 +69,7 @@ impl Local {
 
     /// Replay: the next recorded call, which must be this one. Handlers of signals that came before it run first.
     pub fn next_call(&self, number: c_long) -> Call<'static> {
+        self.pass_refusals();
         self.deliver_before_call();
         if turns::is_on() {
             self.wait_for_input(number);

@@ -84,7 +84,7 @@ const HEADER_AT: usize = 512;
 const SSE: u64 = 2;
 
 impl Given {
-    /// Keeps the vector registers, and has them as they are when a handler begins.
+    /// Keeps the vector registers.
     ///
     /// # Safety
     /// There is room below `at`, a multiple of `STACK_ALIGNMENT`.
@@ -102,15 +102,20 @@ impl Given {
                  options(nostack, preserves_flags));
             sets.save(given.vectors);
             let software = given.vectors.add(SOFTWARE_AT);
-            software.cast::<[u32; 2]>().write([BEGIN_MAGIC, (sets.bytes + END_BYTES) as u32]);
+            software
+                .cast::<[u32; 2]>()
+                .write([BEGIN_MAGIC, (sets.bytes + END_BYTES) as u32]);
             software.add(8).cast::<u64>().write(sets.mask);
             software.add(16).cast::<u32>().write(sets.bytes as u32);
             given.vectors.add(sets.bytes).cast::<u32>().write(END_MAGIC);
             if let Some(call) = &told.call {
-                given.vectors.add(XMM_AT).cast::<[[u64; 2]; 16]>().write(registers_of(call).vectors.get());
+                given
+                    .vectors
+                    .add(XMM_AT)
+                    .cast::<[[u64; 2]; 16]>()
+                    .write(registers_of(call).vectors.get());
                 *given.vectors.add(HEADER_AT).cast::<u64>() |= SSE;
             }
-            sets.clear();
             (*given.frame).info = *info;
             &mut (*given.frame).context
         };
@@ -120,6 +125,12 @@ impl Given {
         context.uc_stack = stack;
         *set_in(context) = told.blocked;
         given
+    }
+
+    /// The vector registers are as they are when a handler begins. To be called last.
+    #[inline(always)]
+    pub fn clear_registers(&self) {
+        Sets::of_this_machine().clear();
     }
 
     pub fn arguments(&mut self) -> (*mut libc::siginfo_t, *mut libc::ucontext_t) {
@@ -241,7 +252,9 @@ impl Sets {
         }
         let (low, high): (u32, u32);
         // SAFETY: the system uses it, so programs may read which sets there are.
-        unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags)) };
+        unsafe {
+            asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
+        };
         let mask = (u64::from(low) | u64::from(high) << 32) & KEPT;
         let end_of = |set: u32| {
             let place = __cpuid_count(0xd, set);
@@ -261,7 +274,9 @@ impl Sets {
         unsafe {
             match self.mask {
                 0 => asm!("fxsave64 [{}]", in(reg) place, options(nostack, preserves_flags)),
-                mask => asm!("xsave64 [{}]", in(reg) place, in("eax") mask as u32, in("edx") 0, options(nostack, preserves_flags)),
+                mask => {
+                    asm!("xsave64 [{}]", in(reg) place, in("eax") mask as u32, in("edx") 0, options(nostack, preserves_flags))
+                }
             }
         }
     }
@@ -273,7 +288,9 @@ impl Sets {
         unsafe {
             match self.mask {
                 0 => asm!("fxrstor64 [{}]", in(reg) place, clobber_abi("C"), options(nostack)),
-                mask => asm!("xrstor64 [{}]", in(reg) place, in("eax") mask as u32, in("edx") 0, clobber_abi("C"), options(nostack)),
+                mask => {
+                    asm!("xrstor64 [{}]", in(reg) place, in("eax") mask as u32, in("edx") 0, clobber_abi("C"), options(nostack))
+                }
             }
         }
     }

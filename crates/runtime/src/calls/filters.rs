@@ -154,7 +154,12 @@ pub fn tell_address(info: &mut libc::siginfo_t, address: u64) {
     const ADDRESS_AT: usize = 16;
     if is_by_filter(info) {
         // SAFETY: a signal of this kind has an address there, behind four numbers.
-        unsafe { (info as *mut libc::siginfo_t).byte_add(ADDRESS_AT).cast::<u64>().write(address) };
+        unsafe {
+            (info as *mut libc::siginfo_t)
+                .byte_add(ADDRESS_AT)
+                .cast::<u64>()
+                .write(address)
+        };
     }
 }
 

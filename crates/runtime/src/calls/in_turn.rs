@@ -311,6 +311,7 @@ impl Local {
         if !turns::is_on() {
             return;
         }
+        self.pass_refusals();
         loop {
             let event = self.event();
             let next = self.inputs.recorded.next_number();
@@ -412,6 +413,7 @@ impl Local {
 
     /// Replay: the thread ends. If the recording has more calls of it, it has gone another way.
     pub fn require_no_more_inputs(&self) {
+        self.pass_refusals();
         if turns::is_on() && !self.is_at_end() && self.inputs.recorded.next_number().is_some() {
             let doing = Doing {
                 kind: Kind::Exit,

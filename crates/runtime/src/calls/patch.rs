@@ -277,7 +277,9 @@ impl Loaded {
 
     pub fn is_as_expected(&self, entry: &Entry) -> bool {
         let (length, at) = (entry.length as usize, self.base.wrapping_add(entry.address));
-        if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length) || entry.syscall_at as usize + replaced_bytes(entry) > length {
+        if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length)
+            || entry.syscall_at as usize + replaced_bytes(entry) > length
+        {
             return false;
         }
         if !self.code().any(|(start, end)| start <= at && at + length as u64 <= end) {
@@ -427,10 +429,12 @@ pub fn goes_on_at(address: u64) -> u64 {
         let base = object.base.load(Relaxed);
         // SAFETY: a part of the table in the control memory, which is mapped for good and not written any more where it has entries.
         let entries = unsafe { core::slice::from_raw_parts(object.entries.load(Relaxed), object.count.load(Relaxed)) };
-        let is_inside = |entry: &Entry| (1..u64::from(entry.length)).contains(&address.wrapping_sub(base + entry.address));
+        let is_inside =
+            |entry: &Entry| (1..u64::from(entry.length)).contains(&address.wrapping_sub(base + entry.address));
         if let Some(at) = entries.iter().position(is_inside) {
             let offset = (address - base - entries[at].address) as usize;
-            let trampoline = &raw const __refrain_trampolines as usize + (object.first.load(Relaxed) + at) * TRAMPOLINE_BYTES;
+            let trampoline =
+                &raw const __refrain_trampolines as usize + (object.first.load(Relaxed) + at) * TRAMPOLINE_BYTES;
             return (trampoline + moved(&entries[at], offset)) as u64;
         }
     }

@@ -13,7 +13,9 @@ use log_format::inputs::REFUSED;
 /// Condenses what was asked for: which call, and those arguments that are no addresses.
 fn condensed(number: c_long, arguments: &[usize; 6]) -> u16 {
     let mix = |sum: u64, word: usize| (sum ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    let sum = arguments[1..4].iter().fold(number as u64, |sum, argument| mix(sum, *argument));
+    let sum = arguments[1..4]
+        .iter()
+        .fold(number as u64, |sum, argument| mix(sum, *argument));
     (sum ^ sum >> 32) as u16
 }
 
@@ -65,6 +67,13 @@ impl Local {
         self.append_entry(refusal, &[]);
     }
 
+    /// Replay: passes over failures of calls that the program has not made, or libc when a thread was over.
+    pub fn pass_refusals(&self) {
+        while self.inputs.recorded.next_number() == Some(REFUSED) {
+            self.inputs.recorded.next();
+        }
+    }
+
     /// Replay: how this call failed when it was recorded, if it did. With several threads, it is not quite certain how many calls there were before.
     fn was_refused(&self, number: c_long, arguments: &[usize; 6]) -> Option<isize> {
         let (check, result) = self.inputs.recorded.next_refusal(self.event())?;
@@ -85,7 +94,10 @@ mod tests {
     #[test]
     fn addresses_do_not_count() {
         let asked = condensed(libc::SYS_mmap, &[0, 4096, 3, 34, usize::MAX, 0]);
-        assert_eq!(condensed(libc::SYS_mmap, &[0x7000_0000, 4096, 3, 34, usize::MAX, 0]), asked);
+        assert_eq!(
+            condensed(libc::SYS_mmap, &[0x7000_0000, 4096, 3, 34, usize::MAX, 0]),
+            asked
+        );
         assert_ne!(condensed(libc::SYS_mmap, &[0, 8192, 3, 34, usize::MAX, 0]), asked);
         assert_ne!(condensed(libc::SYS_munmap, &[0, 4096, 3, 34, usize::MAX, 0]), asked);
     }

@@ -324,7 +324,13 @@ impl Local {
 
     /// Runs the program's handler, which sees signals blocked as it asked for, on the stack that begins at `at`, and is told these registers.
     /// `interrupted`: the thread, if it is in a handler of ours; else it is in a call. If the handler says so, the thread goes on elsewhere.
-    pub fn run_handler(&self, came: &Came, told: &Registers, at: usize, mut interrupted: Option<&mut libc::ucontext_t>) {
+    pub fn run_handler(
+        &self,
+        came: &Came,
+        told: &Registers,
+        at: usize,
+        mut interrupted: Option<&mut libc::ucontext_t>,
+    ) {
         let signal = came.signal;
         let Some(wish) = WISHES.get(signal as usize).filter(|wish| wish.has_handler()) else {
             return;
@@ -352,7 +358,19 @@ impl Local {
         let left = match hosting::is_on() {
             true => self.call_in_host(&action, came, blocked),
             // SAFETY: `handler_stack` or `can_be_stack` found room there.
-            false => unsafe { self.call_at(at, &action, came, Told { registers: told, blocked, call }, interrupted.as_deref_mut()) },
+            false => unsafe {
+                self.call_at(
+                    at,
+                    &action,
+                    came,
+                    Told {
+                        registers: told,
+                        blocked,
+                        call,
+                    },
+                    interrupted.as_deref_mut(),
+                )
+            },
         };
         self.inputs.call.set(call);
         // The handler may have changed what is blocked when it is over.
@@ -370,10 +388,18 @@ impl Local {
     ///
     /// # Safety
     /// There is room.
-    unsafe fn call_at(&self, at: usize, action: &Action, came: &Came, told: Told<'_>, interrupted: Option<&mut libc::ucontext_t>) -> u64 {
+    unsafe fn call_at(
+        &self,
+        at: usize,
+        action: &Action,
+        came: &Came,
+        told: Told<'_>,
+        interrupted: Option<&mut libc::ucontext_t>,
+    ) -> u64 {
         // SAFETY: the caller promises that there is room.
         let mut given = unsafe { Given::below(at, &came.info, &told, self.inputs.signal_stack.asked.get()) };
         let (info, context) = given.arguments();
+        given.clear_registers();
         // SAFETY: the program has declared its handler to be one; below what it is given there is room.
         unsafe { call_on(context as usize, action.handler, came.signal, info, context) };
         given.obey(&told, interrupted);

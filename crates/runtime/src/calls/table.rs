@@ -246,7 +246,12 @@ pub fn is_clock(number: c_long) -> bool {
     const COUNTER: c_long = log_format::inputs::COUNTER as c_long;
     matches!(
         number,
-        COUNTER | libc::SYS_clock_gettime | libc::SYS_clock_getres | libc::SYS_gettimeofday | libc::SYS_time | libc::SYS_getcpu
+        COUNTER
+            | libc::SYS_clock_gettime
+            | libc::SYS_clock_getres
+            | libc::SYS_gettimeofday
+            | libc::SYS_time
+            | libc::SYS_getcpu
     )
 }
 

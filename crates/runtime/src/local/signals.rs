@@ -148,7 +148,11 @@ fn is_in(set: u64, signal: c_int) -> bool {
 }
 
 fn condensed(registers: &Registers) -> u64 {
-    let mix = |sum: u64, register: &i64| (sum ^ *register as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let mix = |sum: u64, register: &i64| {
+        (sum ^ *register as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+    };
     registers[..=libc::REG_RIP as usize].iter().fold(1, mix)
 }
 
