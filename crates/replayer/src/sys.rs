@@ -592,7 +592,8 @@ const LEFT_ALONE: [i32; 7] = [
 pub fn catch_signals() {
     for signal in (1..=64).filter(|signal| !LEFT_ALONE.contains(signal)) {
         // SAFETY: sigaction on zeroed, then filled structures; the handler only stores to atomics, and reads files of the system's. A signal that was
-        // ignored (nohup) stays ignored, and the standard library's handlers for overflows of stacks stay. SA_RESTART is left out where waiting must return. Of signals that are libc's own, it says that they are none.
+        // ignored (nohup) stays ignored, and the standard library's handlers for overflows of stacks stay. SA_RESTART is left out where waiting must
+        // return. Of signals that are libc's own, it says that they are none.
         unsafe {
             let mut old: libc::sigaction = std::mem::zeroed();
             if libc::sigaction(signal, std::ptr::null(), &mut old) != 0 || old.sa_sigaction != libc::SIG_DFL {

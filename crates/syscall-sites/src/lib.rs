@@ -67,7 +67,8 @@ pub struct Sites {
     pub special: usize,
     /// Left alone because no window fits: addresses of the instructions.
     pub no_room: Vec<u64>,
-    /// Instructions that ask the processor, as far as they can be replaced: `rdtsc`, `rdtscp`, `cpuid`. In these, `Site::syscall_at` is where such a one is.
+    /// Instructions that ask the processor, as far as they can be replaced: `rdtsc`, `rdtscp`, `cpuid`. In these, `Site::syscall_at` is where such a
+    /// one is.
     pub instructions: Vec<Site>,
     /// Instructions that lock memory, and what is around them (`find_all`). In these, `Site::address_at` is where a distance of 32 bits is that has to
     /// be corrected.

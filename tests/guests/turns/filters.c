@@ -1,4 +1,5 @@
-// A filter of system calls that holds for what the program does, and not for its recorder: calls that fail, that are trapped, that are allowed from nowhere else.
+// A filter of system calls that holds for what the program does, and not for its recorder: calls that fail, that are trapped, that are allowed from
+// nowhere else.
 //# expect: pass
 #define _GNU_SOURCE
 #include "../say.h"

@@ -1,9 +1,9 @@
 //! What a handler of a signal is told about the thread that it has interrupted, and what it changes there.
 //!
-//! A handler that runs in a call of the program's finds the registers at that call: behind the `syscall` instruction, with the result, or before it, if the call is
-//! still to be made. That is where the kernel would have interrupted the thread had the signal come a moment later or earlier, so what the handler changes can be
-//! obeyed, by the kernel itself: `rt_sigreturn` takes it all from the frame. Elsewhere (a clock that is read, a lock) it finds the registers that the thread
-//! had when the signal came, and only what it changes of the mask counts.
+//! A handler that runs in a call of the program's finds the registers at that call: behind the `syscall` instruction, with the result, or before it,
+//! if the call is still to be made. That is where the kernel would have interrupted the thread had the signal come a moment later or earlier, so what
+//! the handler changes can be obeyed, by the kernel itself: `rt_sigreturn` takes it all from the frame. Elsewhere (a clock that is read, a lock) it
+//! finds the registers that the thread had when the signal came, and only what it changes of the mask counts.
 //!
 //! Vector and floating-point registers are kept on the stack, where the kernel puts them, and a handler begins with none of them set.
 use crate::calls::entry;
@@ -147,7 +147,8 @@ impl Given {
         blocked_in(self.context())
     }
 
-    /// The handler is over: the vector registers are what it has left for them, and the thread goes on where it says. If that is not where the thread is, this does not return.
+    /// The handler is over: the vector registers are what it has left for them, and the thread goes on where it says. If that is not where the thread
+    /// is, this does not return.
     pub fn obey(&mut self, told: &Told<'_>, interrupted: Option<&mut libc::ucontext_t>) {
         let vectors = self.vectors;
         let context = self.context();

@@ -1,11 +1,11 @@
 //! Filters of system calls (`seccomp`) that the program installs: they are to hold for its own calls, and not for ours.
 //!
-//! The program's calls are made by four instructions, which are used for nothing else (`entry`, `sys`); all others of this library are ours. A filter is told where the
-//! instruction is, so the kernel gets the program's filter with a few instructions before it, which let ours through. The strict mode, which has no filter, becomes
-//! one.
+//! The program's calls are made by four instructions, which are used for nothing else (`entry`, `sys`); all others of this library are ours. A filter
+//! is told where the instruction is, so the kernel gets the program's filter with a few instructions before it, which let ours through. The strict
+//! mode, which has no filter, becomes one.
 //!
-//! A call that a filter traps (SIGSYS) has not been made: it has the result `sys::TRAPPED`, here and in the log, and its number for the program, as without us; the handler
-//! of SIGSYS, which is like that of any signal that comes when a call has returned, may say otherwise (`contexts.rs`).
+//! A call that a filter traps (SIGSYS) has not been made: it has the result `sys::TRAPPED`, here and in the log, and its number for the program, as
+//! without us; the handler of SIGSYS, which is like that of any signal that comes when a call has returned, may say otherwise (`contexts.rs`).
 use crate::calls::entry;
 use crate::calls::patch::Loaded;
 use crate::hosting;

@@ -1,8 +1,9 @@
-//! Results of instructions that ask the machine (`rdtsc`, `rdrand`, `cpuid` and their kin): inputs like those of system calls. Compiled code tells us itself what they
-//! have yielded. In other code, at scope `inputs`, `rdtsc`, `rdtscp` and `cpuid` are replaced by jumps to trampolines, as `syscall` instructions are (`patch.rs`).
+//! Results of instructions that ask the machine (`rdtsc`, `rdrand`, `cpuid` and their kin): inputs like those of system calls. Compiled code tells us
+//! itself what they have yielded. In other code, at scope `inputs`, `rdtsc`, `rdtscp` and `cpuid` are replaced by jumps to trampolines, as `syscall`
+//! instructions are (`patch.rs`).
 //!
-//! The counter is a clock like any other: it has no place in the order of threads, and where threads take turns, one that looks more often than it did is told
-//! something in between.
+//! The counter is a clock like any other: it has no place in the order of threads, and where threads take turns, one that looks more often than it
+//! did is told something in between.
 use crate::calls;
 use crate::inputs;
 use crate::inputs::Range;

@@ -79,12 +79,12 @@ fn find(identity: Identity) -> Option<&'static File> {
 
 /// Of several threads that ask for the same file all get the same place.
 fn find_or_add(identity: Identity) -> Option<&'static File> {
-    FILES.iter().find(
-        |file| match file.identity.compare_exchange(0, identity, Relaxed, Relaxed) {
+    FILES
+        .iter()
+        .find(|file| match file.identity.compare_exchange(0, identity, Relaxed, Relaxed) {
             Ok(_) => true,
             Err(found) => found == identity,
-        },
-    )
+        })
 }
 
 /// The descriptor of a file's mirror, which is made if there is none.
@@ -171,10 +171,7 @@ pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges
         .first_chunk()
         .map_or(0, |bytes| u64::from_le_bytes(*bytes));
     ranges.add(result as usize, result as usize, bytes as usize);
-    ranges.add_words(
-        ABOUT_FILE as usize,
-        [identity(SEGMENTS, arguments[0] as u64, 0), bytes, 0],
-    );
+    ranges.add_words(ABOUT_FILE as usize, [identity(SEGMENTS, arguments[0] as u64, 0), bytes, 0]);
 }
 
 /// Recording: a call has succeeded. If it has written to a file that is mapped, so that is seen there, what and where is logged.

@@ -4,14 +4,15 @@
 //! returns, before a synchronisation operation or while it waits, or before an access that takes the slow path (which
 //! `gate` = 0 makes the next one do). There it is logged as an input, and replay runs it at that event.
 //!
-//! No thread waits inside the kernel while there is something to handle. `on_signal` has calls left that are about to be made, or that the kernel is about to
-//! make again for `SA_RESTART` (`entry::leave_call`): they are *put off*, the handler runs, and they are made then. What the kernel ends with EINTR, the
-//! program sees end so. Thus calls go on or are interrupted as they are without us, and the kernel's rules decide.
+//! No thread waits inside the kernel while there is something to handle. `on_signal` has calls left that are about to be made, or that the kernel is
+//! about to make again for `SA_RESTART` (`entry::leave_call`): they are *put off*, the handler runs, and they are made then. What the kernel ends
+//! with EINTR, the program sees end so. Thus calls go on or are interrupted as they are without us, and the kernel's rules decide.
 //!
 //! Not every safe point is at an event of its own, so the entry also says whether a call had returned, and how many calls that are not logged the
 //! thread had made: all at scope `inputs`, elsewhere those that change which signals are blocked.
 //!
-//! A handler runs on a stack that is far enough below what we use, and a replay has it run at the same address: buffers in there are filled where they were.
+//! A handler runs on a stack that is far enough below what we use, and a replay has it run at the same address: buffers in there are filled where
+//! they were.
 //!
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
 use crate::calls::cancellation;

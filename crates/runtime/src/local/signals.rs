@@ -89,9 +89,9 @@ impl Pending {
     /// The one whose handler runs next, taken while no other can come. `during_call`: what was blocked in the call that has just returned, if that is
     /// something else than what is blocked now.
     ///
-    /// That is the one that came first; but of those that came together the last one that the handlers of those before it do not block: the kernel begins one
-    /// handler after the other, and the first one is interrupted before its first instruction. One that has been blocked since it came, by a handler that runs, goes
-    /// back to the kernel.
+    /// That is the one that came first; but of those that came together the last one that the handlers of those before it do not block: the kernel
+    /// begins one handler after the other, and the first one is interrupted before its first instruction. One that has been blocked since it came, by
+    /// a handler that runs, goes back to the kernel.
     pub fn take(&self, during_call: Option<u64>) -> Option<Came> {
         let before = handlers::block_all();
         let blocked = during_call.unwrap_or(before);
