@@ -278,7 +278,7 @@ impl Recording {
         let mut tasks = 0;
         let mut next_look = FIRST_LOOK;
         loop {
-            if let Some(signal) = sys::take_signal_to_forward() {
+            while let Some(signal) = sys::take_signal_to_forward() {
                 running.signal(signal);
             }
             let elapsed = started.elapsed();

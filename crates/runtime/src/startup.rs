@@ -94,6 +94,7 @@ pub fn construct() {
         crate::interpose::prepare_openmp();
     }
     crate::interpose::prepare_threads();
+    crate::interpose::prepare_direct_calls();
     turns::watch_time();
     if control::inputs_only() {
         fix_arenas();

@@ -21,6 +21,41 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
+/// The same for a call of the program's: its filters hold for it (`calls::filters`).
+///
+/// # Safety
+/// As the system call `number` demands of its arguments.
+pub unsafe fn programs_syscall(number: i64, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller promises what the system call `number` demands of its arguments.
+    unsafe { enter_plain_call(number, &arguments) }
+}
+
+/// # Safety
+/// As the system call demands of its arguments.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_plain_call(number: i64, arguments: &[usize; 6]) -> isize {
+    naked_asm!(
+        ".cfi_startproc",
+        "mov rax, rdi",
+        "mov r11, rsi",
+        "mov rdi, [r11]",
+        "mov rsi, [r11 + 8]",
+        "mov rdx, [r11 + 16]",
+        "mov r10, [r11 + 24]",
+        "mov r8, [r11 + 32]",
+        "mov r9, [r11 + 40]",
+        ".hidden __refrain_plain_call_begun",
+        ".globl __refrain_plain_call_begun",
+        "syscall",
+        "__refrain_plain_call_begun:",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// The result of a call that was not made because a filter of the program's traps it. It is no errno, and no result of another call.
+pub const TRAPPED: isize = -(1 << 40);
+
 /// What `waiting_syscall` yields if the call was not made, or is to be made again: a signal's handler comes first. The kernel uses
 /// this number inside for the same, and gives it to no program.
 pub const PUT_OFF: isize = -512;

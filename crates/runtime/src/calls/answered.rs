@@ -6,6 +6,7 @@ use crate::calls::delivery::may_be_put_off;
 use crate::calls::descriptors;
 use crate::calls::doing;
 use crate::calls::echoes;
+use crate::calls::filters;
 use crate::calls::in_turn;
 use crate::calls::is_stop;
 use crate::calls::is_to_self;
@@ -47,30 +48,34 @@ impl Local {
                     real(arguments);
                 }
                 self.note_mask(number, arguments, result);
+                self.note_result(filters::result_of(number, result));
                 self.deliver_behind(number, result);
                 result
             }
             Treatment::Fork => self.answer_fork(number, arguments),
             Treatment::Exec => self.answer_exec(number),
-            Treatment::Yield => {
+            Treatment::Yield => self.unless_refused(number, arguments, || {
                 self.count_real_call(number);
                 if turns::is_on() {
                     turns::give_way(self);
                 }
                 0
-            }
+            }),
             _ => {
                 if may_be_put_off(number) {
                     self.at_safe_point();
                 }
-                self.count_real_call(number);
-                real(arguments)
+                self.unless_refused(number, arguments, || {
+                    self.count_real_call(number);
+                    real(arguments)
+                })
             }
         }
     }
 
     /// Replay: the next recorded call, which must be this one. Handlers of signals that came before it run first.
     pub fn next_call(&self, number: c_long) -> Call<'static> {
+        self.pass_refusals();
         self.deliver_before_call();
         if turns::is_on() {
             self.wait_for_input(number);
@@ -194,6 +199,7 @@ impl Local {
             libc::SYS_mmap if result > 0 => answer = map_again(arguments, &call),
             libc::SYS_shmat if result > 0 => answer = mirrors::answer_segment(arguments, &call).unwrap_or(result),
             libc::SYS_shmdt if result == 0 => mirrors::answer_detached(arguments[0]),
+            libc::SYS_setrlimit | libc::SYS_prlimit64 if result == 0 => limit_stack_again(number, arguments),
             libc::SYS_gettid => self.replay.recorded_tid.set(result as usize),
             libc::SYS_wait4 if result > 0 && has_ended(arguments[1]) => {
                 turns::process_order::wait_for_end_of(result as u32);
@@ -279,6 +285,20 @@ fn ended_child(info: usize) -> Option<u32> {
     let is_end = matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
     // SAFETY: that is what such information has, whoever it is about.
     is_end.then(|| unsafe { info.si_pid() } as u32)
+}
+
+/// Replay: how far a stack grows shows without any call, so its limit is in force again.
+fn limit_stack_again(number: c_long, arguments: &[usize; 6]) {
+    let own = control::header().identity.pid.load(Relaxed) as usize;
+    let (resource, new) = match number {
+        libc::SYS_prlimit64 if arguments[0] == 0 || arguments[0] == own => (arguments[1], arguments[2]),
+        libc::SYS_setrlimit => (arguments[0], arguments[1]),
+        _ => return,
+    };
+    if resource == libc::RLIMIT_STACK as usize && new != 0 {
+        // SAFETY: the kernel has read the limit there when it was recorded.
+        unsafe { sys::syscall(libc::SYS_setrlimit, [resource, new, 0, 0, 0, 0]) };
+    }
 }
 
 /// Replay: the mirror of the mapped file, or memory in its place, with what was in it. Returns where.

@@ -4,10 +4,12 @@ mod buffers;
 mod by_argument;
 pub mod cancellation;
 mod channels;
+pub mod contexts;
 mod delivery;
 mod descriptors;
 mod echoes;
 mod entry;
+mod filters;
 mod futexes;
 mod in_turn;
 mod instructions;
@@ -23,6 +25,7 @@ pub mod patch;
 mod places;
 mod quick;
 mod recorded;
+mod refused;
 pub mod rights;
 mod rows;
 pub mod signals;
@@ -150,7 +153,7 @@ pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
             // SAFETY: the caller promises what the system call demands of its arguments.
             let result = unsafe { any_call(number, arguments) };
             turns::after_call(number);
-            result
+            filters::result_of(number, result)
         })
     };
     match preload::path_of(number) {
@@ -167,9 +170,15 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
         // The end of its only thread is the end of the process.
         number = libc::SYS_exit_group;
     }
+    let asked = number;
     // SAFETY: the caller promises what the system call demands of its arguments.
     let real = |arguments: &[usize; 6]| unsafe {
-        rights::system_call(number, *arguments, Local::pending_before(number, arguments))
+        if matches!(asked, libc::SYS_seccomp | libc::SYS_prctl)
+            && let Some(result) = filters::install(asked, arguments)
+        {
+            return result;
+        }
+        rights::system_call(asked, *arguments, Local::pending_before(asked, arguments))
     };
     let number = table::logged_as(number);
     // Ours stays: `cancellation.rs`.
@@ -230,9 +239,13 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
     }
     let result = match treatment {
         // SAFETY: the caller promises what the system call demands of its arguments.
-        Treatment::SignalAction => unsafe { signals::set_action(*arguments) },
+        Treatment::SignalAction => {
+            local.unless_refused(number, arguments, || unsafe { signals::set_action(*arguments) })
+        }
         // SAFETY: the caller promises what the system call demands of its arguments.
-        Treatment::SignalStack => unsafe { signals::set_stack(local, *arguments) },
+        Treatment::SignalStack => {
+            local.unless_refused(number, arguments, || unsafe { signals::set_stack(local, *arguments) })
+        }
         Treatment::Refused => {
             note_first(&control::header().progress.refused_call, number);
             -libc::ENOSYS as isize
@@ -244,6 +257,7 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
         },
     };
     local.note_mask(number, arguments, result);
+    local.note_result(filters::result_of(asked, result));
     local.after_call();
     local.inputs.call_mask.set(None);
     result
@@ -276,6 +290,9 @@ impl Local {
     /// A call that is made and not logged.
     fn count_real_call(&self, number: c_long) {
         self.inputs.real_calls.set(self.inputs.real_calls.get() + 1);
+        if number != libc::SYS_futex {
+            self.inputs.sure_calls.set(self.inputs.sure_calls.get() + 1);
+        }
         if number == libc::SYS_rt_sigprocmask {
             self.inputs.mask_changes.set(self.inputs.mask_changes.get() + 1);
         }

@@ -36,14 +36,14 @@ impl Local {
             Treatment::Logged | Treatment::Unknown => self.record_call(number, arguments, real),
             Treatment::Fork => self.record_fork(number, arguments, real),
             Treatment::Exec => self.record_exec(number, || real(arguments)),
-            _ => {
+            _ => self.unless_refused(number, arguments, || {
                 let result = self.until_made(|| real(arguments));
                 self.count_real_call(number);
                 if number == libc::SYS_futex {
                     self.record_timed_wait(arguments, result);
                 }
                 result
-            }
+            }),
         }
     }
 

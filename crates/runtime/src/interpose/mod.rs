@@ -28,6 +28,7 @@ mod threads;
 mod variadic;
 
 pub use openmp::prepare as prepare_openmp;
+pub use process::prepare_direct_calls;
 pub use threads::create as create_thread;
 pub use threads::prepare as prepare_threads;
 

@@ -11,6 +11,7 @@ mod unrecorded;
 
 pub use birth::note_unseen_end;
 pub use birth::some_end_unseen;
+pub use signals::CallUnderWay;
 pub use signals::Came;
 pub use signals::Pending;
 pub use signals::Registers;
