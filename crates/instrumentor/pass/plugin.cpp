@@ -5,6 +5,7 @@
 //   per function inline assembly, stores that may be late, then
 //                plain f: atomics, sites of synchronisation and allocation calls, instructions that ask the machine
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
+//   teams        of OpenMP: the runtime is told of them
 //   site table   written and registered last
 #include "accesses.h"
 #include "assembly.h"
@@ -18,6 +19,7 @@
 #include "loops.h"
 #include "options.h"
 #include "std_inline.h"
+#include "teams.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -57,6 +59,7 @@ public:
       dispatch(*F, *Clone, R);
     for (auto [F, Clone] : Clones)
       callClones(*Clone);
+    announceTeams(R);
     Sites.emit();
   }
 

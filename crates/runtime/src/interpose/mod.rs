@@ -22,6 +22,7 @@ mod openmp;
 mod process;
 mod semaphores;
 mod streams;
+pub mod tasks;
 mod threads;
 mod variadic;
 
