@@ -79,7 +79,10 @@ impl SiteBook {
             .filter(|(_, site)| site.kind == SiteKind::Assembly)
             .map(|(_, site)| (site.file, site.line))
             .collect();
-        places.into_iter().map(|(file, line)| format!("{file}:{line}")).collect()
+        places
+            .into_iter()
+            .map(|(file, line)| format!("{file}:{line}"))
+            .collect()
     }
 
     pub fn place(&self, site: SiteId) -> Option<Place> {

@@ -262,7 +262,10 @@ impl Tasks {
     }
 
     /// A new task of the thread that is at `place`.
-    #[expect(clippy::too_many_arguments, reason = "what libomp is told about a task, and who tells it")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what libomp is told about a task, and who tells it"
+    )]
     pub fn add(
         &mut self,
         place: Place,

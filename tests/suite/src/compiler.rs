@@ -409,7 +409,9 @@ int main(void) {
     for (level, program) in [("-O0", "plain"), ("-O2", "optimised")] {
         cc(sandbox, &[level, "-pthread", "assembly.c", "-o", program])?.expect_status(0)?;
         let run = format!("run-of-{program}");
-        let line = sandbox.refrain(["record", "-o", &run, "--"]).arg(format!("./{program}"));
+        let line = sandbox
+            .refrain(["record", "-o", &run, "--"])
+            .arg(format!("./{program}"));
         let recorded = sandbox.run(&line)?.expect_status(0)?;
         require(recorded.stdout_text().contains("5 6 0 1 copied"), || {
             recorded.told("expected what the statements do")
@@ -417,8 +419,13 @@ int main(void) {
         let info = sandbox.run(&sandbox.refrain(["info", &run]))?.expect_status(0)?;
         let text = info.stdout_text();
         let says = text.lines().find(|line| line.contains("inline assembly"));
-        let expected = format!("{} inline assembly statements access memory in ways that are not observed", listed.len());
-        require(says.is_some_and(|line| line.contains(&expected)), || info.told(&expected))?;
+        let expected = format!(
+            "{} inline assembly statements access memory in ways that are not observed",
+            listed.len()
+        );
+        require(says.is_some_and(|line| line.contains(&expected)), || {
+            info.told(&expected)
+        })?;
         for number in &listed {
             let place = format!("assembly.c:{number}");
             require(says.is_some_and(|line| line.contains(&place)), || info.told(&place))?;

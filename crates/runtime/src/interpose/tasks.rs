@@ -283,10 +283,15 @@ unsafe fn submit(ident: Ident, thread: c_int, task: *mut c_void, dependences: [&
         // SAFETY: the program's own call.
         return unsafe { hand_over(ident, thread, task) };
     };
-    let (detached, event) = local.tasks.detached.replace((core::ptr::null_mut(), core::ptr::null_mut()));
+    let (detached, event) = local
+        .tasks
+        .detached
+        .replace((core::ptr::null_mut(), core::ptr::null_mut()));
     let event = if detached == task { event } else { core::ptr::null_mut() };
     let at_once = is_in_final();
-    match ordered(local, |tasks| tasks.add(place, local.index, task, ident, event, dependences, at_once)) {
+    match ordered(local, |tasks| {
+        tasks.add(place, local.index, task, ident, event, dependences, at_once)
+    }) {
         Made::Queued => changed(),
         Made::Now(0) => {
             wait(local, thread, Until::Dependences(dependences));
@@ -379,8 +384,15 @@ pub unsafe extern "C-unwind" fn __kmpc_omp_task_with_deps(
     more: c_int,
     more_list: *const Dependence,
 ) -> c_int {
-    type WithDependences =
-        unsafe extern "C-unwind" fn(Ident, c_int, *mut c_void, c_int, *const Dependence, c_int, *const Dependence) -> c_int;
+    type WithDependences = unsafe extern "C-unwind" fn(
+        Ident,
+        c_int,
+        *mut c_void,
+        c_int,
+        *const Dependence,
+        c_int,
+        *const Dependence,
+    ) -> c_int;
     // SAFETY: the program's own call.
     unsafe {
         if place().is_none() {
@@ -399,7 +411,9 @@ pub unsafe extern "C-unwind" fn __kmpc_omp_task_with_deps(
 pub unsafe extern "C-unwind" fn __kmpc_omp_task_begin_if0(ident: Ident, thread: c_int, task: *mut c_void) {
     if let Some((local, place)) = place() {
         let none = core::ptr::null_mut();
-        let made = ordered(local, |tasks| tasks.add(place, local.index, task, ident, none, [&[], &[]], true));
+        let made = ordered(local, |tasks| {
+            tasks.add(place, local.index, task, ident, none, [&[], &[]], true)
+        });
         if let Made::Now(number) = made
             && number != 0
         {
@@ -474,7 +488,10 @@ pub unsafe extern "C-unwind" fn __kmpc_omp_wait_deps(
     type Wait = unsafe extern "C-unwind" fn(Ident, c_int, c_int, *const Dependence, c_int, *const Dependence);
     // SAFETY: the program's own call.
     unsafe {
-        wait_here(thread, Until::Dependences([listed(count, list), listed(more, more_list)]));
+        wait_here(
+            thread,
+            Until::Dependences([listed(count, list), listed(more, more_list)]),
+        );
         real!(c"__kmpc_omp_wait_deps" as Wait)(ident, thread, count, list, more, more_list);
     }
 }
@@ -494,7 +511,10 @@ pub unsafe extern "C-unwind" fn __kmpc_omp_taskwait_deps_51(
     type Wait = unsafe extern "C-unwind" fn(Ident, c_int, c_int, *const Dependence, c_int, *const Dependence, c_int);
     // SAFETY: the program's own call.
     unsafe {
-        wait_here(thread, Until::Dependences([listed(count, list), listed(more, more_list)]));
+        wait_here(
+            thread,
+            Until::Dependences([listed(count, list), listed(more, more_list)]),
+        );
         real!(c"__kmpc_omp_taskwait_deps_51" as Wait)(ident, thread, count, list, more, more_list, no_wait);
     }
 }
@@ -549,7 +569,11 @@ fn wait_for_team(local: &Local, thread: c_int) {
 /// # Safety
 /// As for libomp's function of that name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __kmpc_task_allow_completion_event(ident: Ident, thread: c_int, task: *mut c_void) -> *mut c_void {
+pub unsafe extern "C-unwind" fn __kmpc_task_allow_completion_event(
+    ident: Ident,
+    thread: c_int,
+    task: *mut c_void,
+) -> *mut c_void {
     if let Some((local, _)) = place() {
         let event = ordered(local, Tasks::new_event);
         local.tasks.detached.set((task, event));
@@ -579,10 +603,33 @@ pub unsafe extern "C-unwind" fn omp_fulfill_event(event: *mut c_void) {
 }
 
 type Duplicate = Option<unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, c_int)>;
-type TaskLoop =
-    unsafe extern "C-unwind" fn(Ident, c_int, *mut c_void, c_int, *mut u64, *mut u64, i64, c_int, c_int, u64, Duplicate);
-type TaskLoop5 =
-    unsafe extern "C-unwind" fn(Ident, c_int, *mut c_void, c_int, *mut u64, *mut u64, i64, c_int, c_int, u64, c_int, Duplicate);
+type TaskLoop = unsafe extern "C-unwind" fn(
+    Ident,
+    c_int,
+    *mut c_void,
+    c_int,
+    *mut u64,
+    *mut u64,
+    i64,
+    c_int,
+    c_int,
+    u64,
+    Duplicate,
+);
+type TaskLoop5 = unsafe extern "C-unwind" fn(
+    Ident,
+    c_int,
+    *mut c_void,
+    c_int,
+    *mut u64,
+    *mut u64,
+    i64,
+    c_int,
+    c_int,
+    u64,
+    c_int,
+    Duplicate,
+);
 
 /// A loop whose iterations are tasks.
 struct Loop {
@@ -627,12 +674,19 @@ unsafe fn loop_of_tasks(ident: Ident, thread: c_int, pattern: *mut c_void, over:
     let threads = real!(c"omp_get_num_threads" as Ask);
     // SAFETY: bounds lie in the task; libomp may be asked anywhere.
     let (low, high, threads) = unsafe { (*over.low, *over.high, threads() as u64) };
-    let is_empty = if over.step > 0 { (high as i64) < low as i64 } else { (high as i64) > low as i64 };
+    let is_empty = if over.step > 0 {
+        (high as i64) < low as i64
+    } else {
+        (high as i64) > low as i64
+    };
     if known.task != pattern || is_empty {
         return false;
     }
     let (iterations, count) = over.tasks(low, high, threads);
-    let (low_at, high_at) = (over.low as usize - pattern as usize, over.high as usize - pattern as usize);
+    let (low_at, high_at) = (
+        over.low as usize - pattern as usize,
+        over.high as usize - pattern as usize,
+    );
     let strict_grain = (over.schedule == Loop::BY_GRAIN && over.is_strict).then_some(over.amount.max(1));
     let mut from = low;
     for number in 0..count {
@@ -696,10 +750,28 @@ pub unsafe extern "C-unwind" fn __kmpc_taskloop(
     };
     // SAFETY: the program's own call.
     unsafe {
-        in_group(ident, thread, without_group, || condition != 0 && loop_of_tasks(ident, thread, task, &over), || {
-            let function = real!(c"__kmpc_taskloop" as TaskLoop);
-            function(ident, thread, task, condition, low, high, step, without_group, schedule, amount, duplicate);
-        });
+        in_group(
+            ident,
+            thread,
+            without_group,
+            || condition != 0 && loop_of_tasks(ident, thread, task, &over),
+            || {
+                let function = real!(c"__kmpc_taskloop" as TaskLoop);
+                function(
+                    ident,
+                    thread,
+                    task,
+                    condition,
+                    low,
+                    high,
+                    step,
+                    without_group,
+                    schedule,
+                    amount,
+                    duplicate,
+                );
+            },
+        );
     }
 }
 
@@ -731,23 +803,29 @@ pub unsafe extern "C-unwind" fn __kmpc_taskloop_5(
     };
     // SAFETY: the program's own call.
     unsafe {
-        in_group(ident, thread, without_group, || condition != 0 && loop_of_tasks(ident, thread, task, &over), || {
-            let function = real!(c"__kmpc_taskloop_5" as TaskLoop5);
-            function(
-                ident,
-                thread,
-                task,
-                condition,
-                low,
-                high,
-                step,
-                without_group,
-                schedule,
-                amount,
-                modifier,
-                duplicate,
-            );
-        });
+        in_group(
+            ident,
+            thread,
+            without_group,
+            || condition != 0 && loop_of_tasks(ident, thread, task, &over),
+            || {
+                let function = real!(c"__kmpc_taskloop_5" as TaskLoop5);
+                function(
+                    ident,
+                    thread,
+                    task,
+                    condition,
+                    low,
+                    high,
+                    step,
+                    without_group,
+                    schedule,
+                    amount,
+                    modifier,
+                    duplicate,
+                );
+            },
+        );
     }
 }
 
@@ -755,7 +833,13 @@ pub unsafe extern "C-unwind" fn __kmpc_taskloop_5(
 ///
 /// # Safety
 /// In a region of libomp's.
-unsafe fn in_group(ident: Ident, thread: c_int, without_group: c_int, ours: impl FnOnce() -> bool, libomp: impl FnOnce()) {
+unsafe fn in_group(
+    ident: Ident,
+    thread: c_int,
+    without_group: c_int,
+    ours: impl FnOnce() -> bool,
+    libomp: impl FnOnce(),
+) {
     if place().is_none() {
         return libomp();
     }
