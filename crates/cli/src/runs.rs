@@ -15,6 +15,7 @@ use crate::pack::manifest_json;
 use crate::pack::write_packed;
 use crate::record;
 use replayer::Overview;
+use replayer::SiteBook;
 use run_store::FileIdentity;
 use run_store::Manifest;
 use run_store::RunDirectory;
@@ -176,6 +177,7 @@ fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>)
         "started_programs": overview.header.spawned,
         "unrecorded_processes": overview.header.forked,
         "unobserved_functions": unobserved_functions(&overview.meta),
+        "unobserved_assembly": unobserved_assembly(run, &overview.meta),
         "processes": overview.processes.iter().map(|process| json!({
             "meta": process.meta,
             "threads": process.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
@@ -311,6 +313,18 @@ fn write_info(
             some_of(&unobserved, FUNCTIONS_SHOWN)
         )?;
     }
+    let assembly = unobserved_assembly(run, meta);
+    if !assembly.is_empty() {
+        writeln!(
+            out,
+            "unobserved  {} memory in ways that are not observed, at {}",
+            match assembly.len() {
+                1 => "1 inline assembly statement accesses".to_owned(),
+                several => format!("{several} inline assembly statements access"),
+            },
+            some_of(&assembly, FUNCTIONS_SHOWN)
+        )?;
+    }
     let (events, records) = overview
         .slots
         .iter()
@@ -380,6 +394,14 @@ fn unobserved_functions(meta: &RunMeta) -> Vec<String> {
         instrumentor::imports::unobserved(&program, &runtime).ok()
     });
     found.unwrap_or_default()
+}
+
+/// Where the program's inline assembly accesses memory in ways that are not observed, though other accesses are.
+fn unobserved_assembly(run: &RunDirectory, meta: &RunMeta) -> Vec<String> {
+    if meta.settings.scope == Scope::Inputs {
+        return Vec::new();
+    }
+    SiteBook::load(run).unobserved_assembly()
 }
 
 /// The first `shown` of them, and how many more there are.

@@ -85,7 +85,7 @@ uint32_t SiteTable::element(const Instruction &I, abi::SiteKind Kind) {
     S = Elements.ofAllocation(*Call);
   else if (Kind == abi::SiteKind::SyncCall)
     S = Elements.ofLock(*Call);
-  else if (Kind != abi::SiteKind::Range)
+  else if (Kind != abi::SiteKind::Range && Kind != abi::SiteKind::Assembly)
     S = Elements.ofAccess(I);
   if (!S)
     return 0;

@@ -48,6 +48,8 @@ pub enum SiteKind {
     Loop,
     /// A call of malloc, operator new or their kin.
     Allocation,
+    /// Inline assembly that accesses memory in ways that are not observed.
+    Assembly,
 }
 
 impl SiteKind {
@@ -60,6 +62,7 @@ impl SiteKind {
             5 => SiteKind::SyncCall,
             6 => SiteKind::Loop,
             7 => SiteKind::Allocation,
+            8 => SiteKind::Assembly,
             _ => SiteKind::Other,
         }
     }

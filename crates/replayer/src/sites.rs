@@ -4,6 +4,7 @@ use instrumentor::sites::SiteTable;
 use run_model::SiteId;
 use run_store::RunDirectory;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -95,6 +96,19 @@ impl SiteBook {
         self.elements.get(&id).map(String::as_str)
     }
 
+    /// Where inline assembly accesses memory in ways that are not observed: `FILE:LINE`, each once.
+    pub fn unobserved_assembly(&self) -> Vec<String> {
+        let sites = self.objects.iter().flat_map(|object| object.table.iter());
+        let places: BTreeSet<(String, u32)> = sites
+            .filter(|(_, site)| site.kind == SiteKind::Assembly)
+            .map(|(_, site)| (site.file, site.line))
+            .collect();
+        places
+            .into_iter()
+            .map(|(file, line)| format!("{file}:{line}"))
+            .collect()
+    }
+
     pub fn place(&self, site: SiteId) -> Option<Place> {
         if site == SiteId(0) {
             return None;
@@ -111,7 +125,7 @@ impl SiteBook {
             SiteKind::Range => "memory function".to_owned(),
             SiteKind::Loop => "loop".to_owned(),
             SiteKind::Allocation => "allocation".to_owned(),
-            SiteKind::Other | SiteKind::SyncCall => String::new(),
+            SiteKind::Other | SiteKind::SyncCall | SiteKind::Assembly => String::new(),
         };
         let function = demangled(&site.function);
         Some(Place {

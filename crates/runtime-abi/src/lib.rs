@@ -29,7 +29,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 12;
+pub const ABI_VERSION: u32 = 13;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -70,6 +70,14 @@ pub const SITE_FLAGS_OFFSET: usize = SITE_ELEMENT_OFFSET + 4;
 /// Of the flags: what is read there may be bytes that nobody has set.
 pub const SITE_MAY_BE_UNDEFINED: u32 = 1;
 pub const SITE_KIND_ALLOCATION: u8 = 7;
+
+/// What a statement of inline assembly does to its place, as `__refrain_assembly` is told.
+pub mod assembly {
+    pub const READS: u32 = 0;
+    pub const WRITES: u32 = 1;
+    pub const BOTH: u32 = 2;
+}
+
 /// File name of the runtime that instrumented programs link to.
 pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 

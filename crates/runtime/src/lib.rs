@@ -68,6 +68,7 @@ mod slots;
 mod standstill;
 mod startup;
 mod sys;
+mod tasks;
 mod this_machine;
 mod trace;
 mod trace_file;
