@@ -383,8 +383,8 @@ fn missed_wake(report: &Report) -> Option<&Wait> {
             }
         )
     };
-    let waits = report.waits.iter().filter(|_| report.ending == Ending::Stopped);
-    waits.filter(is_missed).last()
+    let missed = report.waits.iter().rfind(is_missed);
+    missed.filter(|_| report.ending == Ending::Stopped)
 }
 
 /// The pattern's name, for programs.
