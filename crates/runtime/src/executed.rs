@@ -40,11 +40,13 @@ pub fn describe() {
     run_directory::copy_in(b"/proc/self/environ\0", b"environment");
     if is_passing() {
         run_directory::keep_program(OWN_EXECUTABLE, b"program");
+    } else if has_other_mounts() {
+        run_directory::copy_program(OWN_EXECUTABLE, b"program");
     }
 }
 
 /// May the executable be gone when the run is replayed? It may if it is now, or has no name (`memfd_create`), or came into being in this run,
-/// as those do that a script makes for a moment, or has its name only here.
+/// as those do that a script makes for a moment.
 fn is_passing() -> bool {
     let Some(own) = sys::status_of(OWN_EXECUTABLE) else {
         return false;
@@ -58,7 +60,7 @@ fn is_passing() -> bool {
     let begun = control::path_in(control::directory_of(control::root()), b"recording.json", &mut buffer);
     let is_new = sys::status_of(begun)
         .is_some_and(|begun| (own.st_ctime, own.st_ctime_nsec) >= (begun.st_mtime, begun.st_mtime_nsec));
-    !is_named || is_new || has_other_mounts()
+    !is_named || is_new
 }
 
 /// Has this process other file systems mounted than the tool? Then what it finds by a name need not be there, or the same, for who replays the run.

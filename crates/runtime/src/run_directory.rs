@@ -86,7 +86,6 @@ pub fn copy_in(from: &[u8], name: &[u8]) {
 /// Keeps a program in the directory of this process, so that it can be executed again: as another name of the same file if that is possible, otherwise as a
 /// copy.
 pub fn keep_program(from: &[u8], name: &[u8]) {
-    const FOR_THE_OWNER: usize = 0o700;
     let mut buffer = [0; 4352];
     let path = control::path_in_run(name, &mut buffer);
     let here = libc::AT_FDCWD as usize;
@@ -102,7 +101,15 @@ pub fn keep_program(from: &[u8], name: &[u8]) {
     if unsafe { sys::syscall(libc::SYS_linkat, arguments) } == 0 {
         return;
     }
+    copy_program(from, name);
+}
+
+/// A copy of a program in the directory of this process, which can be executed.
+pub fn copy_program(from: &[u8], name: &[u8]) {
+    const FOR_THE_OWNER: usize = 0o700;
     copy_in(from, name);
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(name, &mut buffer);
     // SAFETY: a path with a terminating zero.
     unsafe { sys::syscall(libc::SYS_chmod, [path.as_ptr() as usize, FOR_THE_OWNER, 0, 0, 0, 0]) };
 }
