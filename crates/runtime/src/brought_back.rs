@@ -59,8 +59,10 @@ pub fn prepare() -> bool {
     let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     let (start, bytes) = (BROUGHT_BACK.start as usize, BROUGHT_BACK.bytes as usize);
     let arguments = [start, bytes, sys::PROTECTION, flags as usize, usize::MAX, 0];
+    // A child that borrows memory itself has its own parent's there.
     control::inputs_only()
         && control::has_one_thread()
+        && !IS_BORROWING.load(Relaxed)
         // SAFETY: memory at an address that is ours.
         && unsafe { sys::syscall(libc::SYS_mmap, arguments) } == start as isize
 }

@@ -61,6 +61,7 @@ fn clear_away(newest: u32) {
             trace_file::unmap(thread);
             inputs::unmap(thread);
             Local::unmap_recorded_inputs(thread);
+            Local::unmap_clone(thread);
             CLEARED.threads[thread as usize].store(true, Relaxed);
         }
     }

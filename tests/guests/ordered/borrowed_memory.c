@@ -1,4 +1,5 @@
 // The child of vfork has its parent's memory, and its parent waits until it ends or executes a program.
+//# expect: pass
 //# flags: -O1
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,4 +1,5 @@
 // Threads that wait for a word, and are moved to another one without being woken.
+//# expect: pass
 //# flags: -O2
 //# threads: 4
 #define _GNU_SOURCE

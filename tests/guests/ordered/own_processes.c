@@ -1,4 +1,5 @@
 // Processes that the program makes by clone itself: with memory of their own and what else it asks for, and with its own memory, which are no threads of it.
+//# expect: pass
 //# flags: -O2
 #define _GNU_SOURCE
 #include <linux/futex.h>

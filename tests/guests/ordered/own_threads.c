@@ -1,5 +1,6 @@
 // Threads that the program makes by clone itself: libc does not know them. They call libc all the same, share descriptors, and are waited for by the word that the kernel
 // clears when they end. Some end by a system call, the others by returning.
+//# expect: pass
 //# flags: -O2
 //# threads: 6
 #define _GNU_SOURCE

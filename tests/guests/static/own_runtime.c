@@ -1,5 +1,6 @@
 // What the runtime of a language does without a libc: threads by clone with a thread pointer of their own, a signal stack for each, locks made of futexes, and a
 // signal by which one thread asks another to let others go on.
+//# expect: pass
 //# flags: -O2
 //# threads: 5
 #define _GNU_SOURCE

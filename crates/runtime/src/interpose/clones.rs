@@ -103,6 +103,8 @@ extern "C-unwind" fn clone_from(
         pidfd: parent_tid,
     };
     if !asked.is_process() && !asked.is_thread_to_us() {
+        // Not in vain if it fails: what follows from it is only done with more care.
+        control::note_threads(true);
         let child = real();
         if child > 0 {
             control::note_unrecorded();

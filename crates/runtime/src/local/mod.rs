@@ -37,6 +37,7 @@ use inputs::InputState;
 use late_stores::LateStores;
 use replay::ReplayState;
 use runtime_abi::ThreadSlot;
+use runtime_abi::memory_map::HOSTED_THREADS;
 use runtime_abi::memory_map::LOCALS;
 use runtime_abi::thread_state;
 use thread_cells::HandlerFlag;
@@ -176,6 +177,16 @@ impl Local {
         // SAFETY: `prepare` wrote it there; the thread itself, and its creator, do not use it any more.
         let local = unsafe { &*(Local::address(index) as *const Local) };
         local.inputs.recorded.unmap();
+    }
+
+    /// What thread `index`, which is over, had for its beginning, if the program made it by `clone`. One that is a process of its own may still be there.
+    pub fn unmap_clone(index: u32) {
+        // SAFETY: `prepare` wrote it there; the thread itself, and its creator, do not use it any more.
+        let local = unsafe { &*(Local::address(index) as *const Local) };
+        if local.birth.is_cloned.get() && !local.birth.is_process.get() {
+            // SAFETY: memory of that thread alone, which the kernel does not know any more.
+            unsafe { sys::unmap(HOSTED_THREADS.part(u64::from(index)), HOSTED_THREADS.stride as usize) };
+        }
     }
 
     /// Makes `local` the calling thread's.
