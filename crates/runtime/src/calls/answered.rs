@@ -231,10 +231,10 @@ impl Local {
         }
         if is_fatal && !ending::is_death_by(signal as u32) {
             // Somebody who traced the process kept the signal from it, and killed it there, or let it go on.
-            return match self.is_at_end() && !ending::is_by_itself() {
-                true => self.stop_here(),
-                false => {}
-            };
+            if self.is_at_end() && !ending::is_by_itself() {
+                self.stop_here();
+            }
+            return;
         }
         if !is_fatal {
             ending::at_last_call();

@@ -137,7 +137,9 @@ pub fn record_mapping(
                 false => ranges.add_copy(address, bytes),
             }
         });
-        data.map(sys::close);
+        if let Some(data) = data {
+            sys::close(data);
+        }
     }
     if status.mode & libc::S_IFMT != libc::S_IFREG || find_or_add(identity).is_none() {
         return;

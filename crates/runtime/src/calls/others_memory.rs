@@ -138,7 +138,7 @@ fn find(id: u32) -> Option<Target> {
             .min(runtime_abi::PROCESSES_MAX);
         let mut is_one_beginning = false;
         if let Some((process, thread, event)) = relatives::beginning_of_child(id)
-            && matches!(look_at(process, id), Look::IsBeginning)
+            && matches!(look_at(process, id), Look::Beginning)
         {
             // It has done nothing since it was forked.
             let mut buffer = [0; 4352];
@@ -153,9 +153,9 @@ fn find(id: u32) -> Option<Target> {
         // The newest first: an id may be used again, or have become another program.
         for process in (0..count).rev() {
             match look_at(process, id) {
-                Look::IsIt(target) => return Some(target),
-                Look::IsBeginning => is_one_beginning = true,
-                Look::IsAnother => {}
+                Look::Found(target) => return Some(target),
+                Look::Beginning => is_one_beginning = true,
+                Look::Another => {}
             }
         }
         if !is_one_beginning || sys::now_ns() - began >= BEGINNING_NS {
@@ -166,10 +166,10 @@ fn find(id: u32) -> Option<Target> {
 }
 
 enum Look {
-    IsIt(Target),
-    IsAnother,
+    Found(Target),
+    Another,
     /// It has no part of the run yet.
-    IsBeginning,
+    Beginning,
 }
 
 fn look_at(process: u32, id: u32) -> Look {
@@ -177,7 +177,7 @@ fn look_at(process: u32, id: u32) -> Look {
     let path = path_of(process, b"control");
     let path = control::path_in(control::directory_of(control::root()), path.bytes(), &mut buffer);
     let Ok(file) = sys::open(path, libc::O_RDONLY) else {
-        return Look::IsBeginning;
+        return Look::Beginning;
     };
     let look = look_into(file, process, id);
     sys::close(file);
@@ -191,10 +191,10 @@ fn look_into(control: i32, process: u32, id: u32) -> Look {
         number
     };
     if number_at(offset_of!(ControlHeader, progress.attached)) == 0 {
-        return Look::IsBeginning;
+        return Look::Beginning;
     }
     if number_at(offset_of!(ControlHeader, progress.ended)) != ended::NOT_SAID {
-        return Look::IsAnother;
+        return Look::Another;
     }
     let slot = |thread: u32| HEADER_BYTES + thread as usize * size_of::<ThreadSlot>();
     let is_its_process = number_at(offset_of!(ControlHeader, identity.pid)) == id;
@@ -205,11 +205,11 @@ fn look_into(control: i32, process: u32, id: u32) -> Look {
             (0..threads).find(|thread| number_at(slot(*thread) + offset_of!(ThreadSlot, os_thread)) == id)
         }
     };
-    let Some(thread) = thread else { return Look::IsAnother };
+    let Some(thread) = thread else { return Look::Another };
     let mut event = 0u64;
     let at = slot(thread) + offset_of!(ThreadSlot, count);
     sys::read_at(control, &raw mut event as usize, size_of::<u64>(), at as u64);
-    Look::IsIt(Target { process, thread, event })
+    Look::Found(Target { process, thread, event })
 }
 
 /// Replay: where in the file the next change is, of which thread, and behind which event; `u64::MAX`: there is none.
