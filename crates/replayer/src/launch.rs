@@ -231,7 +231,7 @@ impl Alias {
             };
             let made = match &alias.folder {
                 None => symlink(executable, &alias.path),
-                Some(folder) => fs::create_dir(folder).and_then(|()| symlink(executable, folder.join(&alias.path))),
+                Some(folder) => run_store::create_directory(folder).and_then(|()| symlink(executable, folder.join(&alias.path))),
             };
             match made {
                 Ok(()) => return Ok(alias),

@@ -16,6 +16,7 @@ use crate::processes::Others;
 use crate::program;
 use crate::program::Recordable;
 use crate::program::Way;
+use crate::redaction;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use crate::terminal::Which;
@@ -70,6 +71,8 @@ pub struct Recording {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     pub settings: RunSettings,
+    /// Variables whose values the program gets, and the run does not.
+    pub redact: Vec<OsString>,
     /// Kill the program after this time; the run then ends in `Outcome::TimedOut`.
     pub timeout: Option<Duration>,
     /// Stop logging after this time, the next time a log has to grow; the program runs on.
@@ -128,6 +131,7 @@ impl Recording {
             argv: argv.into_iter().map(Into::into).collect(),
             cwd: cwd.into_os_string().into(),
             env: recording_environment(preload.as_deref()),
+            redacted: Vec::new(),
             executable: FileIdentity {
                 path: executable.into_os_string().into(),
                 hash,
@@ -180,12 +184,14 @@ impl Recording {
         meta.settings = settings;
         meta.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
         meta.ending = None;
+        let as_started = redaction::redact(meta, &self.redact);
         let control = run.create_control(&setup)?;
+        redaction::tell_runtime(run, &meta.redacted)?;
         run.begin(meta)?;
         let terminal = Which::ours().filter(|_| show == Show::Output);
         let capture = |name, stream, pass: fn() -> PassTo| {
             let path = run.file(name);
-            let file = File::create_new(&path).map_err(|e| run_store::Error::io("create", &path, e))?;
+            let file = run_store::create_file(&path).map_err(|e| run_store::Error::io("create", &path, e))?;
             let news = OutputWord::map(control.file(), stream);
             let news = news.map_err(|e| run_store::Error::io("map", &run.file("control"), e))?;
             let pass = match show {
@@ -202,8 +208,8 @@ impl Recording {
         let (cpu_before, _) = sys::ended_children();
         let started = Instant::now();
         let mut running = match terminal {
-            Some(which) => Running::start_on_terminal(meta, &control, [out, err], which)?,
-            None => Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?,
+            Some(which) => Running::start_on_terminal(&as_started, &control, [out, err], which)?,
+            None => Running::start(&as_started, None, &control, OrphanedProgram::RunsOn, out, err)?,
         };
         running.close_ends();
         let Watched {

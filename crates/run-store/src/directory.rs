@@ -6,6 +6,7 @@ use crate::META_VERSION;
 use crate::Manifest;
 use crate::Result;
 use crate::RunMeta;
+use crate::private;
 use std::fs;
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -111,12 +112,7 @@ impl RunDirectory {
     /// Creates the control file, locked: as long as the recorder or its program lives, the run counts as recording.
     pub fn create_control(&self, setup: &ControlSetup<'_>) -> Result<ControlFile> {
         let path = self.file(CONTROL);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|e| Error::io("create", &path, e))?;
+        let file = private::create_file(&path).map_err(|e| Error::io("create", &path, e))?;
         file.lock().map_err(|e| Error::io("lock", &path, e))?;
         ControlFile::initialise(file, &path, setup)
     }
@@ -303,7 +299,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 19] = [
         SEALED,
         RECORDING,
         CONTROL,
@@ -314,6 +310,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         "start",
         "arguments",
         "environment",
+        runtime_abi::REDACTED_FILE_NAME,
         PROGRAM,
         "schedule",
         "schedule.json",
@@ -364,7 +361,7 @@ pub fn write_whole_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result
     part.push(format!(".{}{PART}", std::process::id()));
     let part = PathBuf::from(part);
     let failed = |e| Error::io("write", path, e);
-    let written = File::create(&part).and_then(|mut file| {
+    let written = create_part(&part).and_then(|mut file| {
         write(&mut file)?;
         fs::rename(&part, path)
     });
@@ -374,6 +371,15 @@ pub fn write_whole_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result
         return Err(failed(e));
     }
     Ok(())
+}
+
+/// What somebody with this process's number has left there is in the way.
+pub(crate) fn create_part(part: &Path) -> io::Result<File> {
+    match fs::remove_file(part) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    private::create_file(part)
 }
 
 /// Removes what processes that are gone had begun to write as `path`.

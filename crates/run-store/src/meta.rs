@@ -23,6 +23,9 @@ pub struct RunMeta {
     pub cwd: Text,
     /// Sorted by name, as the program got it: addresses on the stack depend on every byte of it.
     pub env: Vec<(Text, Text)>,
+    /// Variables whose values are not the program's: as many `x` stand for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redacted: Vec<Text>,
     pub executable: FileIdentity,
     /// Shared libraries the program had mapped; known once the run is sealed.
     #[serde(default)]

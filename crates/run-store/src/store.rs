@@ -3,6 +3,7 @@ use crate::Error;
 use crate::Result;
 use crate::RunDirectory;
 use crate::directory::is_process_name;
+use crate::private;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -42,12 +43,12 @@ impl Store {
 
     /// Creates `PROG-N` with the next free N. Two recordings that start together get two numbers.
     pub fn create(&self, program: &OsStr) -> Result<RunDirectory> {
-        fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        private::create_directories(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
         let prefix = directory_prefix(program);
         let mut number = self.next_number(&prefix)?;
         loop {
             let path = self.root.join(format!("{prefix}-{number}"));
-            match fs::create_dir(&path) {
+            match private::create_directory(&path) {
                 Ok(()) => return Ok(RunDirectory::at(path)),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(e) => return Err(Error::io("create", &path, e)),
@@ -59,9 +60,9 @@ impl Store {
     pub fn create_at(path: &Path) -> Result<RunDirectory> {
         let path = absolute(path).map_err(|e| Error::io("create", path, e))?;
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
+            private::create_directories(parent).map_err(|e| Error::io("create", parent, e))?;
         }
-        match fs::create_dir(&path) {
+        match private::create_directory(&path) {
             Ok(()) => Ok(RunDirectory::at(path)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists { path }),
             Err(e) => Err(Error::io("create", &path, e)),
@@ -86,7 +87,7 @@ impl Store {
 
     /// Makes `latest` mean this run, atomically.
     pub fn set_latest(&self, run: &RunDirectory) -> Result<()> {
-        fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        private::create_directories(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
         let target = run.path().strip_prefix(&self.root).unwrap_or(run.path());
         let part = self.root.join(format!(".latest-{}", std::process::id()));
         let failed = |e| Error::io("update", &self.root.join(LATEST), e);

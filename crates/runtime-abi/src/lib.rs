@@ -87,6 +87,10 @@ pub const ROOT_CONTROL_ADDRESS: u64 = memory_map::ROOT_CONTROL.start;
 /// Threads over one run; thread indices are 16 bits wide in shadow words.
 pub const THREADS_MAX: usize = 1 << 15;
 pub const HEADER_BYTES: usize = 1 << 14;
+/// In the directory of a recording's first process: the names of variables whose values no file may hold, each with a NUL behind it.
+pub const REDACTED_FILE_NAME: &str = "redacted";
+/// Its size, at most.
+pub const REDACTED_BYTES_MAX: usize = 4096;
 /// Where in the control file the table of call sites is, behind the last slot.
 pub const CALL_SITES_OFFSET: usize = HEADER_BYTES + THREADS_MAX * size_of::<ThreadSlot>();
 pub const CONTROL_BYTES: usize = CALL_SITES_OFFSET + size_of::<call_sites::Table>();

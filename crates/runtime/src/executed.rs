@@ -4,6 +4,9 @@ use crate::handlers;
 use crate::line::Line;
 use crate::run_directory;
 use crate::sys;
+use core::cell::Cell;
+use runtime_abi::REDACTED_BYTES_MAX;
+use runtime_abi::REDACTED_FILE_NAME;
 
 const OWN_EXECUTABLE: &[u8] = b"/proc/self/exe\0";
 
@@ -37,9 +40,81 @@ pub fn describe() {
     sys::write_all(start, signals.bytes());
     sys::close(start);
     run_directory::copy_in(b"/proc/self/cmdline\0", b"arguments");
-    run_directory::copy_in(b"/proc/self/environ\0", b"environment");
+    let redaction = Redaction::read();
+    run_directory::copy_in_changed(b"/proc/self/environ\0", b"environment", |block| redaction.mask(block));
     if is_passing() {
         run_directory::keep_program(OWN_EXECUTABLE, b"program");
+    }
+}
+
+/// Variables whose values are the program's alone: of these, the run has as many `x`.
+struct Redaction {
+    names: [u8; REDACTED_BYTES_MAX],
+    names_bytes: usize,
+    /// The name of the variable that is passing, as far as it is known. A longer one is none of ours.
+    passing: Cell<[u8; Redaction::NAME_BYTES_MAX]>,
+    passing_bytes: Cell<usize>,
+    at: Cell<At>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Name,
+    Value,
+    Hidden,
+}
+
+impl Redaction {
+    const NAME_BYTES_MAX: usize = 256;
+
+    fn read() -> Redaction {
+        let mut redaction = Redaction {
+            names: [0; REDACTED_BYTES_MAX],
+            names_bytes: 0,
+            passing: Cell::new([0; Redaction::NAME_BYTES_MAX]),
+            passing_bytes: Cell::new(0),
+            at: Cell::new(At::Name),
+        };
+        let mut buffer = [0; 4352];
+        let root = control::directory_of(control::root());
+        let path = control::path_in(root, REDACTED_FILE_NAME.as_bytes(), &mut buffer);
+        if let Ok(file) = sys::open(path, libc::O_RDONLY) {
+            redaction.names_bytes = sys::read(file, &mut redaction.names).max(0) as usize;
+            sys::close(file);
+        }
+        redaction
+    }
+
+    fn is_hidden(&self, name: &[u8]) -> bool {
+        let names = &self.names[..self.names_bytes];
+        !name.is_empty() && names.split(|byte| *byte == 0).any(|hidden| hidden == name)
+    }
+
+    /// The next bytes of an environment, in which a NUL ends each variable.
+    fn mask(&self, bytes: &mut [u8]) {
+        for byte in bytes {
+            match (self.at.get(), *byte) {
+                (_, 0) => {
+                    self.at.set(At::Name);
+                    self.passing_bytes.set(0);
+                }
+                (At::Name, b'=') => {
+                    let (name, length) = (self.passing.get(), self.passing_bytes.get());
+                    let is_hidden = name.get(..length).is_some_and(|name| self.is_hidden(name));
+                    self.at.set(if is_hidden { At::Hidden } else { At::Value });
+                }
+                (At::Name, other) => {
+                    let (mut name, length) = (self.passing.get(), self.passing_bytes.get());
+                    if let Some(place) = name.get_mut(length) {
+                        *place = other;
+                    }
+                    self.passing.set(name);
+                    self.passing_bytes.set(length + 1);
+                }
+                (At::Hidden, _) => *byte = b'x',
+                (At::Value, _) => {}
+            }
+        }
     }
 }
 

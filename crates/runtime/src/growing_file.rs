@@ -119,6 +119,7 @@ impl GrowingFile {
         };
         let header = (!self.is_created()).then(header);
         if let Some(header) = &header {
+            sys::make_private(file);
             // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
             sys::write_all(file, header);
         }

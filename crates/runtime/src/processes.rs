@@ -219,6 +219,7 @@ fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     sys::make_directory(&buffer[..=length])?;
     let path = control::path_in(directory.bytes(), b"control", &mut buffer);
     let file = sys::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL)?;
+    sys::make_private(file);
     let made = fill(file, directory.bytes(), slots, like);
     sys::close(file);
     made

@@ -65,6 +65,11 @@ pub fn give_to(user: u32) {
 
 /// Copies a file into the directory of this process.
 pub fn copy_in(from: &[u8], name: &[u8]) {
+    copy_in_changed(from, name, |_| ());
+}
+
+/// The same, with what `change` makes of its bytes, which it sees in their order.
+pub fn copy_in_changed(from: &[u8], name: &[u8], change: impl Fn(&mut [u8])) {
     let mut buffer = [0; 4352];
     let Ok(source) = sys::open(from, libc::O_RDONLY) else {
         return;
@@ -74,7 +79,11 @@ pub fn copy_in(from: &[u8], name: &[u8]) {
         let mut block = [0u8; 4096];
         loop {
             match sys::read(source, &mut block) {
-                bytes if bytes > 0 => sys::write_all(copy, &block[..bytes as usize]),
+                bytes if bytes > 0 => {
+                    let block = &mut block[..bytes as usize];
+                    change(block);
+                    sys::write_all(copy, block);
+                }
                 _ => break,
             }
         }

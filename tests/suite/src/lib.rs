@@ -34,6 +34,7 @@ pub mod load;
 pub mod method;
 pub mod opened;
 pub mod packed;
+pub mod private;
 pub mod probe;
 pub mod processes;
 pub mod projects;

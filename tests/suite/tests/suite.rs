@@ -15,6 +15,7 @@ use refrain_suite::interrupted;
 use refrain_suite::killed;
 use refrain_suite::live;
 use refrain_suite::packed;
+use refrain_suite::private;
 use refrain_suite::probe;
 use refrain_suite::processes;
 use refrain_suite::projects;
@@ -40,6 +41,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(bugs::trials()?);
     trials.extend(serial::trials()?);
     trials.extend(explain::trials()?);
+    trials.extend(private::trials());
     trials.extend(probe::trials()?);
     trials.extend(speed::trials()?);
     trials.extend(bad_input::trials()?);

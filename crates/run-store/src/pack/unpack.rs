@@ -10,18 +10,16 @@ use crate::Result;
 use crate::RunDirectory;
 use crate::Store;
 use crate::directory::PACKED;
+use crate::private;
 use rustix::fs::CWD;
 use rustix::fs::RenameFlags;
 use rustix::fs::renameat_with;
 use rustix::io::Errno;
 use std::fs;
 use std::fs::File;
-use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::path::absolute;
@@ -66,7 +64,7 @@ pub fn unpack(store: &Store, archive: &Path, output: Option<&Path>) -> Result<Un
         Some(path) => path.parent().unwrap_or(path),
         None => store.root(),
     };
-    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
+    private::create_directories(folder).map_err(|e| Error::io("create", folder, e))?;
     remove_abandoned(folder);
     let unfinished = Unfinished::create(folder)?;
     let manifest = fill(reader, &unfinished.path)?;
@@ -102,26 +100,25 @@ fn fill(mut reader: Reader<impl std::io::Read>, folder: &Path) -> Result<Manifes
         if let Some((process, _)) = name.split_once('/') {
             make_part(&folder.join(process))?;
         }
-        // Ours to read and write whatever the archive says; of the rest, only who may read and execute.
-        let mode = entry.mode & 0o755 | 0o600;
+        // Ours to read and write whatever the archive says, and nobody else's.
+        let mode = entry.mode & private::PROGRAM_MODE | private::FILE_MODE;
         let mut file = create(&path, mode)?;
         reader.copy_next(|part| file.write_all(part).map_err(failed))?;
         file.set_len(entry.bytes).map_err(failed)?;
-        file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
         file.sync_all().map_err(failed)?;
     }
     let path = folder.join(format!("{PACKED}.json"));
     let json = reader.manifest_json().to_owned();
     reader.finish()?;
     let failed = |e| Error::io("write", &path, e);
-    let mut file = create(&path, 0o644)?;
+    let mut file = create(&path, private::FILE_MODE)?;
     file.write_all(&json).and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(manifest)
 }
 
 /// The directory of a process's part. Nothing but us makes anything in the folder, so one that is there is ours.
 fn make_part(path: &Path) -> Result<()> {
-    match fs::create_dir(path) {
+    match private::create_directory(path) {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("create", path, e)),
         _ => Ok(()),
     }
@@ -129,9 +126,7 @@ fn make_part(path: &Path) -> Result<()> {
 
 /// Never follows a link, never opens what is there already.
 fn create(path: &Path, mode: u32) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(mode);
-    options.open(path).map_err(|e| Error::io("create", path, e))
+    private::create_with_mode(path, mode).map_err(|e| Error::io("create", path, e))
 }
 
 /// The metadata can be read, and the packed executable is the one it speaks of.
@@ -198,7 +193,7 @@ impl Unfinished {
         for attempt in 0.. {
             let path = folder.join(format!("{UNFINISHED}{}-{attempt}", std::process::id()));
             let failed = |e| Error::io("create", &path, e);
-            match fs::create_dir(&path) {
+            match private::create_directory(&path) {
                 Ok(()) => {}
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(failed(e)),
@@ -223,7 +218,7 @@ impl Unfinished {
             Ok(()) => Ok(Renamed::Yes),
             Err(Errno::EXIST) => Ok(Renamed::NameTaken),
             // File systems that cannot promise it: make the name ours first. A directory replaces an empty one.
-            Err(Errno::INVAL) => match fs::create_dir(to) {
+            Err(Errno::INVAL) => match private::create_directory(to) {
                 Ok(()) => fs::rename(&self.path, to).map_err(failed).map(|()| Renamed::Yes),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(Renamed::NameTaken),
                 Err(e) => Err(failed(e)),

@@ -14,6 +14,8 @@ use crate::Error;
 use crate::Result;
 use crate::RunDirectory;
 use crate::Text;
+use crate::directory::create_part;
+use crate::private;
 use rustix::fs::CWD;
 use rustix::fs::RenameFlags;
 use rustix::fs::renameat_with;
@@ -60,7 +62,7 @@ pub fn pack(run: &RunDirectory, contents: &Contents, output: &Path) -> Result<Ma
     part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
     let failed = |e: io::Error| Error::io("write", output, e);
-    let written = File::create(&part).map_err(failed).and_then(|file| {
+    let written = create_part(&part).map_err(failed).and_then(|file| {
         let mut out = BufWriter::new(file);
         let manifest = write(run, contents, &mut out, output)?;
         out.flush().map_err(failed)?;
@@ -116,7 +118,7 @@ pub fn write(run: &RunDirectory, contents: &Contents, out: &mut impl Write, outp
     let json = serde_json::to_vec_pretty(&manifest).expect("a manifest has only string keys");
     let failed = |e: io::Error| Error::io("write", output, e);
     for (name, content) in [(STAMP, stamp(&json).as_bytes()), (MANIFEST, &json)] {
-        out.write_all(&tar::header(name, content.len() as u64, 0o644))
+        out.write_all(&tar::header(name, content.len() as u64, private::FILE_MODE))
             .map_err(failed)?;
         out.write_all(content).map_err(failed)?;
         out.write_all(&vec![0; tar::padding(content.len() as u64)])
@@ -158,7 +160,7 @@ fn copy(entry: &Entry, source: &Path, out: &mut impl Write, output: &Path) -> Re
 fn describe(source: &Path, path: String, role: Role) -> Result<Entry> {
     let failed = |e| Error::io("read", source, e);
     let mut file = open(source)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+    let mode = file.metadata().map_err(failed)?.permissions().mode() & private::PROGRAM_MODE;
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 16];
     // Zeros that were read and count only if something else follows.

@@ -264,6 +264,7 @@ impl Stream {
     fn begin(&self) -> Result<(), Refusal> {
         count(0)?;
         let file = self.open(libc::O_CREAT)?;
+        sys::make_private(file);
         // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
         sys::write_all(file, &inputs::header(ThreadIndex(self.thread)));
         // Allocated before it is touched, so a full disk is an error we see and not a SIGBUS.
