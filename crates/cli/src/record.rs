@@ -191,6 +191,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
                 "whoever read {name} went away before the program ended; the copy ends after {} bytes",
                 captured.bytes
             ));
+        } else if captured.capped {
+            say(format_args!(
+                "the copy of {name} ends after {} bytes, because --max-size was reached",
+                captured.bytes
+            ));
         } else if !captured.complete {
             say(format_args!(
                 "the copy of {name} ends after {} bytes, because it could not be written",

@@ -10,6 +10,10 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug)]
 pub enum Error {
+    /// `--max-size` below what every run has on the disk.
+    CapTooSmall {
+        least: u64,
+    },
     /// The names of `--redact` do not fit.
     TooManyRedacted {
         bytes_max: usize,
@@ -230,6 +234,8 @@ impl Error {
             | Error::NeverAttached { .. }
             | Error::NoDebugger { .. }
             | Error::NotInDebugger
+            | Error::CapTooSmall { .. }
+            | Error::TooManyRedacted { .. }
             | Error::NothingFailed { .. } => 2,
             Error::FileLimit { .. } | Error::CannotBegin { .. } => 125,
             _ => 3,
@@ -248,6 +254,11 @@ impl std::error::Error for Error {}
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Error::CapTooSmall { least } => write!(
+                f,
+                "a run of this program takes {} KB on the disk before anything is logged; give --max-size that much or more",
+                least >> 10
+            ),
             Error::TooManyRedacted { bytes_max } => {
                 write!(f, "the names of --redact have more than {bytes_max} bytes; give fewer")
             }

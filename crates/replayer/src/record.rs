@@ -11,6 +11,7 @@ use crate::libraries;
 use crate::output::Capture;
 use crate::output::OutputWord;
 use crate::output::PassTo;
+use crate::output::Room;
 use crate::processes;
 use crate::processes::Others;
 use crate::program;
@@ -21,6 +22,7 @@ use crate::sys;
 use crate::sys::OrphanedProgram;
 use crate::terminal::Which;
 use run_store::Beginning;
+use run_store::CONTROL_DISK_BYTES;
 use run_store::Captured;
 use run_store::ControlFile;
 use run_store::ControlSetup;
@@ -38,6 +40,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -62,6 +65,10 @@ const AFTER_SIGNAL: Duration = Duration::from_secs(2);
 
 /// The exit status of a program in which the runtime cannot go on, and has said why.
 const RUNTIME_GAVE_UP: i32 = 125;
+/// What a process has on the disk beside its control file, its metadata and its logs: directory, maps, objects, and how it was started.
+const SMALL_FILES: u64 = 64 << 10;
+/// The log and the inputs of one thread, as they begin.
+const FIRST_LOGS: u64 = 160 << 10;
 /// A control file and a little more.
 const FILE_BYTES_LEAST: u64 = (runtime_abi::CONTROL_BYTES as u64).next_multiple_of(1 << 20);
 
@@ -186,6 +193,15 @@ impl Recording {
         meta.ending = None;
         let as_started = redaction::redact(meta, &self.redact);
         let control = run.create_control(&setup)?;
+        if let Some(most) = settings.log_bytes_max {
+            let each = CONTROL_DISK_BYTES as u64 + setup.call_sites.len() as u64 + 3 * run_store::encoded_bytes(meta) + SMALL_FILES;
+            let used = each + SMALL_FILES;
+            let least = (used + FIRST_LOGS).next_multiple_of(1 << 16);
+            if most.get() < least {
+                return Err(Error::CapTooSmall { least });
+            }
+            control.begin_disk_count(used, each)?;
+        }
         redaction::tell_runtime(run, &meta.redacted)?;
         run.begin(meta)?;
         let terminal = Which::ours().filter(|_| show == Show::Output);
@@ -198,7 +214,9 @@ impl Recording {
                 Show::Output => pass(),
                 Show::Nothing => PassTo::nowhere(),
             };
-            Ok::<_, Error>(Capture::new(file, pass, news))
+            let room = Room::map(control.file(), settings.log_bytes_max.map_or(0, NonZeroU64::get));
+            let room = room.map_err(|e| run_store::Error::io("map", &run.file("control"), e))?;
+            Ok::<_, Error>(Capture::new(file, pass, news, room))
         };
         let (out, err) = (
             capture("stdout", 0, PassTo::stdout)?,
@@ -234,6 +252,7 @@ impl Recording {
         let slots = control.slots()?;
         let truncated = match header.truncated {
             Some(Truncated::SizeLimit) if logging_stopped => Some(Truncated::TimeLimit),
+            None if out.captured().capped || err.captured().capped => Some(Truncated::SizeLimit),
             other => other,
         };
         meta.ending = Some(Ending {

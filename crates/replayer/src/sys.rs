@@ -24,6 +24,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -80,6 +81,13 @@ impl SharedWord {
     pub fn word(&self) -> &AtomicU32 {
         // SAFETY: inside the page, which is mapped for as long as this is; numbers in the file are aligned.
         unsafe { &*self.page.byte_add(self.offset).cast::<AtomicU32>() }
+    }
+
+    /// A number of twice the size, at an offset that is a multiple of that.
+    pub fn long(&self) -> &AtomicU64 {
+        assert!(self.offset.is_multiple_of(size_of::<AtomicU64>()), "an aligned offset");
+        // SAFETY: inside the page, which is mapped for as long as this is; aligned, as just checked.
+        unsafe { &*self.page.byte_add(self.offset).cast::<AtomicU64>() }
     }
 
     /// Sleeps until somebody wakes those who sleep here, or for so long; not at all if the number is not `value`.

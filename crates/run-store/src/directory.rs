@@ -342,6 +342,11 @@ fn is_number(text: &str) -> bool {
     (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// The size of the file that holds this.
+pub fn encoded_bytes(meta: &RunMeta) -> u64 {
+    encode(meta).len() as u64
+}
+
 fn encode(meta: &RunMeta) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(meta).expect("metadata has only string keys");
     json.push(b'\n');

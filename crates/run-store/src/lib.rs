@@ -25,6 +25,7 @@ mod store;
 mod text;
 
 pub use control::Beginning;
+pub use control::CONTROL_DISK_BYTES;
 pub use control::CallObject;
 pub use control::ControlFile;
 pub use control::ControlSetup;
@@ -41,6 +42,7 @@ pub use control::call_sites_of;
 pub use directory::PROGRAM;
 pub use directory::RunDirectory;
 pub use directory::RunState;
+pub use directory::encoded_bytes;
 pub use directory::remove_abandoned_parts;
 pub use directory::write_whole;
 pub use directory::write_whole_with;

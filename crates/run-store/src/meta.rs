@@ -182,6 +182,9 @@ pub struct Captured {
     pub bytes: u64,
     /// False when the copy in the run directory does not have all of it.
     pub complete: bool,
+    /// It ends where `--max-size` was reached.
+    #[serde(default)]
+    pub capped: bool,
     /// Whoever read it went away before the program ended.
     #[serde(default)]
     pub reader_gone: bool,

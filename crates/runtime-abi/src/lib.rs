@@ -12,6 +12,7 @@
 
 pub mod call_sites;
 pub mod checkpoint;
+pub mod disk;
 pub mod fast_path;
 pub mod memory_map;
 pub mod policy;
@@ -29,7 +30,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 12;
+pub const ABI_VERSION: u32 = 13;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -294,6 +295,9 @@ pub struct Shared {
     pub output: [AtomicU32; 2],
     /// The limit of the stack of a process that was executed with [`STACK_LIMIT_MAX`] instead.
     pub stack_limit: AtomicU64,
+    /// Recording with `--max-size`: bytes on the disk that are used, or about to be (`disk::reserve`), and what a process takes before it logs anything.
+    pub disk_bytes: AtomicU64,
+    pub process_bytes: AtomicU64,
 }
 
 /// The tool passes on what the program prints, and says here what came of it.

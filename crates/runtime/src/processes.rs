@@ -17,6 +17,7 @@ use crate::clones::PIDFD;
 use crate::clones::SET_TLS;
 use crate::clones::VM;
 use crate::control;
+use crate::disk;
 use crate::ending;
 use crate::executed;
 use crate::failure;
@@ -209,6 +210,7 @@ fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     if process >= PROCESSES_MAX {
         return Err(libc::EMFILE);
     }
+    disk::reserve_process().map_err(|_| libc::ENOSPC)?;
     let mut directory = Line::default();
     directory.text(control::directory_of(control::root()));
     directory.text(b"/process-");

@@ -1,6 +1,8 @@
 //! The files of this process's part of the run, which are found by their paths; or, when the program has given up the right to
 //! reach them, by a descriptor of the directory that is kept open (`calls::rights`). The descriptor is not the program's.
 use crate::control;
+use crate::disk;
+use crate::log;
 use crate::sys;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -96,6 +98,11 @@ pub fn copy_in_changed(from: &[u8], name: &[u8], change: impl Fn(&mut [u8])) {
 /// copy.
 pub fn keep_program(from: &[u8], name: &[u8]) {
     const FOR_THE_OWNER: usize = 0o700;
+    let bytes = sys::status_of(from).map_or(0, |status| status.st_size as u64);
+    if let Err((why, errno)) = disk::reserve(bytes) {
+        log::stop(why, errno);
+        return;
+    }
     let mut buffer = [0; 4352];
     let path = control::path_in_run(name, &mut buffer);
     let here = libc::AT_FDCWD as usize;
