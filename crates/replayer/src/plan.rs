@@ -131,6 +131,7 @@ impl Temporary {
         let base = std::env::temp_dir();
         for attempt in 0..1000 {
             let path = base.join(format!("refrain-{}-{attempt}", std::process::id()));
+            run_store::note_temporary(&path);
             // Ours alone: what a run was started with may be secret.
             match run_store::create_directory(&path) {
                 Ok(()) => return Ok(Temporary { path }),

@@ -36,6 +36,7 @@ use run_store::RunMeta;
 use run_store::RunSettings;
 use run_store::Scope;
 use run_store::Truncated;
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
@@ -153,6 +154,7 @@ impl Recording {
                 Some(_) => runtime_abi::STACK_LIMIT_MAX,
                 None => sys::stack_limit(),
             }),
+            files: BTreeMap::new(),
             started: 0,
             ending: None,
         })
@@ -289,6 +291,7 @@ impl Recording {
         meta.libraries = libraries::used_by(run, Path::new(meta.executable.path.as_os_str()))?;
         meta.unrecorded_calls = sites.unrecorded(run, meta)?;
         meta.instrumentation = instrumentation::of(meta);
+        meta.files = run.checksums()?;
         let is_one_left_out = processes::seal_all(run, meta)?;
         if let Some(ending) = meta.ending.as_mut().filter(|_| is_one_left_out) {
             ending.forked = true;

@@ -5,12 +5,13 @@ use runtime_abi::RunSettings;
 use runtime_abi::truncated;
 use serde::Deserialize;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
 /// Version of the metadata this build writes; it reads all up to this one.
-pub const META_VERSION: u32 = 1;
+pub const META_VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunMeta {
@@ -45,6 +46,9 @@ pub struct RunMeta {
     /// The limit of the stack with which it was executed, in bytes: where libraries are depends on it. Absent in runs of older versions.
     #[serde(default)]
     pub stack_limit: Option<u64>,
+    /// BLAKE3, hexadecimal, of files beside this that say how the program was started. Known once the run is sealed.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
     /// Unix time in seconds.
     pub started: u64,
     /// Absent while recording, and for ever if the recorder was killed.

@@ -18,6 +18,7 @@ pub mod memory_map;
 pub mod policy;
 pub mod schedule_file;
 pub mod settings;
+pub mod start_file;
 pub mod trace_file;
 pub mod turns_file;
 

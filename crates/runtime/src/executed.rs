@@ -7,14 +7,32 @@ use crate::sys;
 use core::cell::Cell;
 use runtime_abi::REDACTED_BYTES_MAX;
 use runtime_abi::REDACTED_FILE_NAME;
+use runtime_abi::start_file;
 
 const OWN_EXECUTABLE: &[u8] = b"/proc/self/exe\0";
 
 pub fn describe() {
+    let sums = [const { Cell::new(start_file::EMPTY) }; start_file::CHECKS];
+    let [said, arguments, environment] = &sums;
+    let count = |sum: &Cell<u64>, bytes: &[u8]| sum.set(start_file::add(sum.get(), bytes));
+    run_directory::copy_in_changed(b"/proc/self/cmdline\0", b"arguments", |block| count(arguments, block));
+    let redaction = Redaction::read();
+    run_directory::copy_in_changed(b"/proc/self/environ\0", b"environment", |block| {
+        redaction.mask(block);
+        count(environment, block);
+    });
+    if is_passing() {
+        run_directory::keep_program(OWN_EXECUTABLE, b"program");
+    }
     let mut buffer = [0; 4352];
     let path = control::path_in_run(b"start", &mut buffer);
     let Ok(start) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) else {
         return;
+    };
+    sys::make_private(start);
+    let put = |bytes: &[u8]| {
+        count(said, bytes);
+        sys::write_all(start, bytes);
     };
     // SAFETY: the loader keeps the string for the life of the process.
     let called = unsafe {
@@ -25,11 +43,11 @@ pub fn describe() {
             core::ffi::CStr::from_ptr(name).to_bytes()
         }
     };
-    sys::write_all(start, called);
+    put(called);
     for link in [OWN_EXECUTABLE, b"/proc/self/cwd\0"] {
-        sys::write_all(start, b"\0");
+        put(b"\0");
         let mut target = [0; 4096];
-        sys::write_all(start, sys::read_link(link, &mut target));
+        put(sys::read_link(link, &mut target));
     }
     let mut signals = Line::default();
     signals.text(b"\0");
@@ -37,14 +55,12 @@ pub fn describe() {
     signals.text(b" ");
     signals.number(handlers::ignored());
     signals.text(b"\0");
-    sys::write_all(start, signals.bytes());
-    sys::close(start);
-    run_directory::copy_in(b"/proc/self/cmdline\0", b"arguments");
-    let redaction = Redaction::read();
-    run_directory::copy_in_changed(b"/proc/self/environ\0", b"environment", |block| redaction.mask(block));
-    if is_passing() {
-        run_directory::keep_program(OWN_EXECUTABLE, b"program");
+    put(signals.bytes());
+    // Last: with these, everything is said.
+    for sum in &sums {
+        sys::write_all(start, &sum.get().to_le_bytes());
     }
+    sys::close(start);
 }
 
 /// Variables whose values are the program's alone: of these, the run has as many `x`.

@@ -78,6 +78,7 @@ pub fn copy_in_changed(from: &[u8], name: &[u8], change: impl Fn(&mut [u8])) {
     };
     let path = control::path_in_run(name, &mut buffer);
     if let Ok(copy) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) {
+        sys::make_private(copy);
         let mut block = [0u8; 4096];
         loop {
             match sys::read(source, &mut block) {

@@ -28,6 +28,7 @@ pub mod guest;
 pub mod hosted;
 pub mod inputs;
 pub mod interrupted;
+pub mod kept;
 pub mod killed;
 pub mod live;
 pub mod load;

@@ -12,6 +12,7 @@ use refrain_suite::explain;
 use refrain_suite::hosted;
 use refrain_suite::inputs;
 use refrain_suite::interrupted;
+use refrain_suite::kept;
 use refrain_suite::killed;
 use refrain_suite::live;
 use refrain_suite::packed;
@@ -48,6 +49,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(hosted::trials()?);
     trials.extend(inputs::trials());
     trials.extend(interrupted::trials()?);
+    trials.extend(kept::trials());
     trials.extend(killed::trials());
     trials.extend(scripts::trials());
     trials.extend(live::trials()?);

@@ -1,7 +1,6 @@
 //! From an archive to a run directory that is there in full or not at all.
 //!
-//! The files are written into a hidden directory beside the final one, which is renamed at the end. Whoever fills such a
-//! directory holds a lock on it, so that the next one can tell what a killed process has left, and removes it.
+//! The files are written into a hidden directory beside the final one, which is renamed at the end: NOTE [Leftovers].
 use super::manifest::Manifest;
 use super::manifest::Role;
 use super::read::Reader;
@@ -10,22 +9,18 @@ use crate::Result;
 use crate::RunDirectory;
 use crate::Store;
 use crate::directory::PACKED;
+use crate::leftovers;
+use crate::leftovers::Unfinished;
 use crate::private;
-use rustix::fs::CWD;
-use rustix::fs::RenameFlags;
-use rustix::fs::renameat_with;
-use rustix::io::Errno;
+use crate::store::Renamed;
+use crate::store::rename;
 use std::fs;
 use std::fs::File;
 use std::io::BufReader;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::path::absolute;
-
-/// Names of unfinished directories. `refrain ls` does not look at hidden ones.
-const UNFINISHED: &str = ".refrain-unpack-";
 
 #[derive(Debug)]
 pub struct Unpacked {
@@ -65,13 +60,16 @@ pub fn unpack(store: &Store, archive: &Path, output: Option<&Path>) -> Result<Un
         None => store.root(),
     };
     private::create_directories(folder).map_err(|e| Error::io("create", folder, e))?;
-    remove_abandoned(folder);
-    let unfinished = Unfinished::create(folder)?;
+    leftovers::remove_abandoned(folder);
+    let unfinished = Unfinished::create(folder, "unpack").map_err(|e| Error::io("create a directory in", folder, e))?;
     let manifest = fill(reader, &unfinished.path)?;
     check_belongs_together(&manifest, &unfinished.path, archive)?;
     let path = match output {
-        Some(path) => match unfinished.rename(&path)? {
-            Renamed::Yes => path,
+        Some(path) => match rename(&unfinished.path, &path)? {
+            Renamed::Yes => {
+                unfinished.finished();
+                path
+            }
             Renamed::NameTaken => return Err(Error::Exists { path }),
         },
         None => place_in_store(store, unfinished, &manifest.name)?,
@@ -169,85 +167,12 @@ fn place_in_store(store: &Store, unfinished: Unfinished, name: &str) -> Result<P
     let mut candidate = store.tidy_name(name);
     loop {
         let path = store.root().join(&candidate);
-        match unfinished.rename(&path)? {
-            Renamed::Yes => return Ok(path),
+        match rename(&unfinished.path, &path)? {
+            Renamed::Yes => {
+                unfinished.finished();
+                return Ok(path);
+            }
             Renamed::NameTaken => candidate = store.free_name(&candidate)?,
-        }
-    }
-}
-
-enum Renamed {
-    Yes,
-    NameTaken,
-}
-
-/// A directory that is removed unless it gets its final name.
-struct Unfinished {
-    path: PathBuf,
-    /// Holds the lock.
-    _lock: File,
-}
-
-impl Unfinished {
-    fn create(folder: &Path) -> Result<Unfinished> {
-        for attempt in 0.. {
-            let path = folder.join(format!("{UNFINISHED}{}-{attempt}", std::process::id()));
-            let failed = |e| Error::io("create", &path, e);
-            match private::create_directory(&path) {
-                Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
-                Err(e) => return Err(failed(e)),
-            }
-            let lock = File::open(&path).map_err(failed)?;
-            lock.lock().map_err(|e| Error::io("lock", &path, e))?;
-            // Between creation and lock somebody may have taken it for abandoned.
-            let is_still_there = fs::symlink_metadata(&path)
-                .and_then(|there| Ok(there.ino() == lock.metadata()?.ino()))
-                .unwrap_or(false);
-            if is_still_there {
-                return Ok(Unfinished { path, _lock: lock });
-            }
-        }
-        unreachable!("there is always another number");
-    }
-
-    /// Gives the directory its final name, unless that is taken.
-    fn rename(&self, to: &Path) -> Result<Renamed> {
-        let failed = |e: std::io::Error| Error::io("create", to, e);
-        match renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(Renamed::Yes),
-            Err(Errno::EXIST) => Ok(Renamed::NameTaken),
-            // File systems that cannot promise it: make the name ours first. A directory replaces an empty one.
-            Err(Errno::INVAL) => match private::create_directory(to) {
-                Ok(()) => fs::rename(&self.path, to).map_err(failed).map(|()| Renamed::Yes),
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(Renamed::NameTaken),
-                Err(e) => Err(failed(e)),
-            },
-            Err(e) => Err(failed(e.into())),
-        }
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // Gone if it was renamed; what cannot be removed now is removed by the next one who unpacks here.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Removes what killed processes have left. Best effort: it is in nobody's way.
-fn remove_abandoned(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
-        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        let Ok(directory) = File::open(entry.path()) else {
-            continue;
-        };
-        if directory.try_lock().is_ok() {
-            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }

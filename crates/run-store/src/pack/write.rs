@@ -15,6 +15,7 @@ use crate::Result;
 use crate::RunDirectory;
 use crate::Text;
 use crate::directory::create_part;
+use crate::leftovers;
 use crate::private;
 use rustix::fs::CWD;
 use rustix::fs::RenameFlags;
@@ -61,6 +62,7 @@ pub fn pack(run: &RunDirectory, contents: &Contents, output: &Path) -> Result<Ma
     let mut part = output.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
+    leftovers::note(&std::path::absolute(&part).unwrap_or_default());
     let failed = |e: io::Error| Error::io("write", output, e);
     let written = create_part(&part).map_err(failed).and_then(|file| {
         let mut out = BufWriter::new(file);
