@@ -120,7 +120,7 @@ pub fn write(run: &RunDirectory, contents: &Contents, out: &mut impl Write, outp
     let json = serde_json::to_vec_pretty(&manifest).expect("a manifest has only string keys");
     let failed = |e: io::Error| Error::io("write", output, e);
     for (name, content) in [(STAMP, stamp(&json).as_bytes()), (MANIFEST, &json)] {
-        out.write_all(&tar::header(name, content.len() as u64, private::FILE_MODE))
+        out.write_all(&tar::header(name, content.len() as u64, 0o644))
             .map_err(failed)?;
         out.write_all(content).map_err(failed)?;
         out.write_all(&vec![0; tar::padding(content.len() as u64)])
