@@ -45,10 +45,23 @@ pub fn soak(arguments: &[&str]) -> Result<(), Failure> {
     fs::create_dir_all(&folder)?;
     let source = root().join("tests/guests/soak/server.c");
     let (program, plain) = (folder.join("server"), folder.join("plain"));
-    Command::new(refrain()).args(["cc", "-O2", "-pthread"]).arg(&source).arg("-o").arg(&program).run()?;
-    Command::new("cc").args(["-O2", "-pthread"]).arg(&source).arg("-o").arg(&plain).run()?;
+    Command::new(refrain())
+        .args(["cc", "-O2", "-pthread"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .run()?;
+    Command::new("cc")
+        .args(["-O2", "-pthread"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&plain)
+        .run()?;
     let time = Duration::from_secs_f64(minutes * 60.0 / 3.0);
-    println!("scope    answers    memory when warm    in the end    on disk (cap {} MB)    replayed", CAP_BYTES >> 20);
+    println!(
+        "scope    answers    memory when warm    in the end    on disk (cap {} MB)    replayed",
+        CAP_BYTES >> 20
+    );
     let mut wrong = Vec::new();
     for (scope, program) in [("inputs", &plain), ("sync", &program), ("memory", &program)] {
         let soaked = soak_one(&folder, scope, program, time)?;
@@ -59,7 +72,11 @@ pub fn soak(arguments: &[&str]) -> Result<(), Failure> {
             megabytes(soaked.warm_bytes),
             megabytes(soaked.last_bytes),
             megabytes(soaked.disk_bytes),
-            if soaked.is_same { "the same run" } else { "NOT the same run" }
+            if soaked.is_same {
+                "the same run"
+            } else {
+                "NOT the same run"
+            }
         );
         if soaked.last_bytes > soaked.warm_bytes + GROWTH_BYTES {
             wrong.push(format!("{scope}: memory grows"));
@@ -72,7 +89,11 @@ pub fn soak(arguments: &[&str]) -> Result<(), Failure> {
         }
     }
     if !wrong.is_empty() {
-        return Err(Failure::new(format!("{}; the runs are in {}", wrong.join(", "), folder.display())));
+        return Err(Failure::new(format!(
+            "{}; the runs are in {}",
+            wrong.join(", "),
+            folder.display()
+        )));
     }
     Ok(fs::remove_dir_all(&folder)?)
 }
@@ -93,7 +114,10 @@ fn soak_one(folder: &Path, scope: &str, program: &Path, time: Duration) -> Resul
     let clients = connect(&port, &mut recorder)?;
     let server = child_of(recorder.id()).ok_or_else(|| Failure::new("the server is not there"))?;
     let deadline = Instant::now() + time;
-    let threads: Vec<_> = clients.into_iter().map(|client| thread::spawn(move || ask(client, deadline))).collect();
+    let threads: Vec<_> = clients
+        .into_iter()
+        .map(|client| thread::spawn(move || ask(client, deadline)))
+        .collect();
     thread::sleep(time / 4);
     let warm_bytes = memory_of(server);
     let mut last_bytes = warm_bytes;
@@ -107,7 +131,9 @@ fn soak_one(folder: &Path, scope: &str, program: &Path, time: Duration) -> Resul
     }
     let status = recorder.wait()?;
     if !status.success() {
-        return Err(Failure::new(format!("the recording at scope {scope} ended with {status}")));
+        return Err(Failure::new(format!(
+            "the recording at scope {scope} ended with {status}"
+        )));
     }
     let replayed = Command::new(refrain())
         .args(["replay", "--quiet"])
@@ -127,7 +153,10 @@ fn soak_one(folder: &Path, scope: &str, program: &Path, time: Duration) -> Resul
 fn connect(port: &Path, recorder: &mut Child) -> Result<Vec<TcpStream>, Failure> {
     let began = Instant::now();
     let number = loop {
-        match fs::read_to_string(port).ok().and_then(|text| text.trim().parse::<u16>().ok()) {
+        match fs::read_to_string(port)
+            .ok()
+            .and_then(|text| text.trim().parse::<u16>().ok())
+        {
             Some(number) => break number,
             None if began.elapsed() > Duration::from_secs(60) || recorder.try_wait()?.is_some() => {
                 return Err(Failure::new("the server does not begin"));
@@ -135,7 +164,9 @@ fn connect(port: &Path, recorder: &mut Child) -> Result<Vec<TcpStream>, Failure>
             None => thread::sleep(Duration::from_millis(5)),
         }
     };
-    (0..CONNECTIONS).map(|_| Ok(TcpStream::connect(("127.0.0.1", number))?)).collect()
+    (0..CONNECTIONS)
+        .map(|_| Ok(TcpStream::connect(("127.0.0.1", number))?))
+        .collect()
 }
 
 /// Asks until it is time, then says so. Returns how many answers came.

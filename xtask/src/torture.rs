@@ -235,7 +235,9 @@ pub fn torture(arguments: &[&str]) -> Result<(), Failure> {
     };
     let mut chamber = Chamber::new(seed, refrain)?;
     let mut tally = Tally::default();
-    let deadline = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let deadline = options
+        .seconds
+        .map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let is_over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
     let mut victims = kills::Victims::prepare(&mut chamber)?;
     let mut damages = faults::Damages::prepare(&mut chamber)?;
@@ -253,7 +255,10 @@ pub fn torture(arguments: &[&str]) -> Result<(), Failure> {
             tally.add(faults, &mut chamber, done);
         }
     }
-    println!("{kills} kills, {faults} faults, {} violations (seed {seed})", tally.violations.len());
+    println!(
+        "{kills} kills, {faults} faults, {} violations (seed {seed})",
+        tally.violations.len()
+    );
     for (name, count) in &tally.done {
         println!("{count:>7}  {name}");
     }

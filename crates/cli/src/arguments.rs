@@ -64,7 +64,9 @@ pub enum Command {
     Rm(RemoveArguments),
     /// Kill what is left of replays when the command that made them was killed; for the command itself
     #[command(hide = true)]
-    Guard { name: String },
+    Guard {
+        name: String,
+    },
     /// Become the program of a session of gdb; for `replay --gdb` itself
     #[command(hide = true)]
     GdbEnter {

@@ -66,7 +66,9 @@ fn redacted(names: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     for name in &names {
         let text = name.to_string_lossy();
         if text.is_empty() || text.contains('=') {
-            return Err(Failure::usage(format!("--redact: '{text}' is not the name of a variable")));
+            return Err(Failure::usage(format!(
+                "--redact: '{text}' is not the name of a variable"
+            )));
         }
         if text.starts_with("LD_") || text.starts_with("REFRAIN_") {
             return Err(Failure::usage(format!(
@@ -75,7 +77,10 @@ fn redacted(names: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
         }
     }
     for name in replayer::unknown_names(&names) {
-        say(format_args!("--redact: there is no variable {}", name.to_string_lossy()));
+        say(format_args!(
+            "--redact: there is no variable {}",
+            name.to_string_lossy()
+        ));
     }
     Ok(names)
 }

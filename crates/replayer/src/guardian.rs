@@ -109,7 +109,9 @@ fn kill_all(mark: &str) -> bool {
     for id in ids.filter(|id| *id != std::process::id()) {
         let process = Path::new("/proc").join(id.to_string());
         // Held before it is looked at: the one that was looked at is the one that is killed.
-        let Ok(held) = sys::process_descriptor(id) else { continue };
+        let Ok(held) = sys::process_descriptor(id) else {
+            continue;
+        };
         if has(&process, mark) {
             sys::signal_process(held.as_fd(), 9);
             is_one = true;
@@ -119,7 +121,8 @@ fn kill_all(mark: &str) -> bool {
 }
 
 fn has(process: &Path, mark: &str) -> bool {
-    let is_open = |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains(mark));
+    let is_open =
+        |entry: fs::DirEntry| fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains(mark));
     let is_in = |maps: &[u8]| maps.windows(mark.len()).any(|window| window == mark.as_bytes());
     let mut open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
     let maps = fs::read(process.join("maps")).unwrap_or_default();

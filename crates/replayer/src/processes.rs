@@ -103,7 +103,11 @@ fn check_start(part: &RunDirectory) -> Result<()> {
     let Some((said, checks)) = start.split_last_chunk::<{ START_CHECKS * size_of::<u64>() }>() else {
         return Ok(());
     };
-    let files = [said.to_vec(), bytes(&part.file("arguments")), bytes(&part.file("environment"))];
+    let files = [
+        said.to_vec(),
+        bytes(&part.file("arguments")),
+        bytes(&part.file("environment")),
+    ];
     for (check, file) in checks.chunks_exact(size_of::<u64>()).zip(files) {
         if check != start_check(&file).to_le_bytes() {
             return Err(run_store::Error::corrupt(

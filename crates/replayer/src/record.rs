@@ -196,7 +196,10 @@ impl Recording {
         let as_started = redaction::redact(meta, &self.redact);
         let control = run.create_control(&setup)?;
         if let Some(most) = settings.log_bytes_max {
-            let each = CONTROL_DISK_BYTES as u64 + setup.call_sites.len() as u64 + 3 * run_store::encoded_bytes(meta) + SMALL_FILES;
+            let each = CONTROL_DISK_BYTES as u64
+                + setup.call_sites.len() as u64
+                + 3 * run_store::encoded_bytes(meta)
+                + SMALL_FILES;
             let used = each + SMALL_FILES;
             let least = (used + FIRST_LOGS).next_multiple_of(1 << 16);
             if most.get() < least {

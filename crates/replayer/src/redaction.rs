@@ -45,7 +45,10 @@ pub fn tell_runtime(run: &RunDirectory, names: &[Text]) -> Result<()> {
     if names.is_empty() {
         return Ok(());
     }
-    let bytes: Vec<u8> = names.iter().flat_map(|name| [name.as_os_str().as_bytes(), b"\0"].concat()).collect();
+    let bytes: Vec<u8> = names
+        .iter()
+        .flat_map(|name| [name.as_os_str().as_bytes(), b"\0"].concat())
+        .collect();
     if bytes.len() > REDACTED_BYTES_MAX {
         return Err(Error::TooManyRedacted {
             bytes_max: REDACTED_BYTES_MAX,
@@ -69,7 +72,18 @@ pub fn hint(meta: &RunMeta) -> Option<String> {
 /// Is a variable of this name likely to hold what is not for everybody?
 pub fn looks_secret(name: &OsStr) -> bool {
     const PARTS: [&str; 12] = [
-        "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "KEY", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "SIGNATURE", "DSN",
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "KEY",
+        "CREDENTIAL",
+        "AUTH",
+        "COOKIE",
+        "PRIVATE",
+        "SIGNATURE",
+        "DSN",
     ];
     let name = name.to_string_lossy().to_uppercase();
     PARTS.iter().any(|part| name.contains(part))
@@ -81,7 +95,12 @@ mod tests {
 
     #[test]
     fn names_of_secrets_are_told_from_others() {
-        for name in ["GITHUB_TOKEN", "aws_secret_access_key", "DB_PASSWORD", "HTTP_AUTHORIZATION"] {
+        for name in [
+            "GITHUB_TOKEN",
+            "aws_secret_access_key",
+            "DB_PASSWORD",
+            "HTTP_AUTHORIZATION",
+        ] {
             assert!(looks_secret(name.as_ref()), "{name}");
         }
         for name in ["PATH", "PWD", "HOME", "LANG", "TERM"] {

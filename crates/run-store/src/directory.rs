@@ -178,12 +178,18 @@ impl RunDirectory {
     /// The checksums of files that say how the program was started, as far as there are any.
     pub fn checksums(&self) -> Result<BTreeMap<String, String>> {
         let names = START_FILES.iter().filter(|name| self.file(name).is_file());
-        names.map(|name| Ok(((*name).to_owned(), hash_file(&self.file(name))?.0))).collect()
+        names
+            .map(|name| Ok(((*name).to_owned(), hash_file(&self.file(name))?.0)))
+            .collect()
     }
 
     /// Refuses a run in which one of these files is another than was recorded.
     pub fn check_files(&self, meta: &RunMeta) -> Result<()> {
-        for (name, recorded) in meta.files.iter().filter(|(name, _)| START_FILES.contains(&name.as_str())) {
+        for (name, recorded) in meta
+            .files
+            .iter()
+            .filter(|(name, _)| START_FILES.contains(&name.as_str()))
+        {
             let path = self.file(name);
             let (found, _) = hash_file(&path)?;
             if found != *recorded {
@@ -413,7 +419,12 @@ const CHECKED_SINCE: u64 = 2;
 
 fn encode(meta: &RunMeta) -> Vec<u8> {
     let json = serde_json::to_vec_pretty(meta).expect("metadata has only string keys");
-    let rest = [b"\",\n", json.strip_prefix(b"{\n").expect("an object with fields"), b"\n"].concat();
+    let rest = [
+        b"\",\n",
+        json.strip_prefix(b"{\n").expect("an object with fields"),
+        b"\n",
+    ]
+    .concat();
     [CHECKSUM, checksum(&rest).as_bytes(), &rest].concat()
 }
 

@@ -141,7 +141,9 @@ fn settle(path: &Path) {
 /// Removes a temporary, or the parts of files in a directory; nothing that has another name than we give.
 fn remove(path: &Path) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let Ok(metadata) = fs::symlink_metadata(path) else { return };
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return;
+    };
     if metadata.is_symlink() || (metadata.is_file() && name.ends_with(PART)) {
         let _ = fs::remove_file(path);
     } else if metadata.is_dir() && name.starts_with(HIDDEN) {
@@ -196,7 +198,14 @@ impl Unfinished {
             match private::create_directory(&path) {
                 Ok(()) => {}
                 // Somebody took it for abandoned before it was ours.
-                Err(e) if matches!(e.kind(), std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotFound) && attempt < 1000 => continue,
+                Err(e)
+                    if matches!(
+                        e.kind(),
+                        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotFound
+                    ) && attempt < 1000 =>
+                {
+                    continue;
+                }
                 Err(e) => return Err(e),
             }
             let Ok(lock) = File::open(&path) else { continue };

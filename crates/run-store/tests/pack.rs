@@ -54,7 +54,11 @@ impl Place {
         fs::write(&executable, program).expect("written");
         fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).expect("made executable");
         let (hash, bytes) = run_store::hash_file(&executable).expect("hashed");
-        let run = self.store("runs").create(OsStr::new("prog"), |_| Ok(())).expect("created").0;
+        let run = self
+            .store("runs")
+            .create(OsStr::new("prog"), |_| Ok(()))
+            .expect("created")
+            .0;
         let setup = ControlSetup {
             settings: RunSettings::default(),
             call_sites: &[],

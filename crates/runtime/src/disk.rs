@@ -15,10 +15,16 @@ pub fn reserve(bytes: u64) -> Result<(), Refusal> {
 /// The same for a process that is about to join the run: what it has on the disk before it logs anything.
 pub fn reserve_process() -> Result<(), Refusal> {
     let root = control::root();
-    let refused = reserve_of(root.settings.log_bytes_max.number(), root.shared.process_bytes.load(Relaxed));
+    let refused = reserve_of(
+        root.settings.log_bytes_max.number(),
+        root.shared.process_bytes.load(Relaxed),
+    );
     if refused.is_err() {
         // Relaxed: told once, by whoever comes first.
-        _ = root.progress.truncated.compare_exchange(truncated::NO, truncated::SIZE_LIMIT, Relaxed, Relaxed);
+        _ = root
+            .progress
+            .truncated
+            .compare_exchange(truncated::NO, truncated::SIZE_LIMIT, Relaxed, Relaxed);
     }
     refused
 }

@@ -538,9 +538,20 @@ fn plain(result: isize) -> Result<isize, i32> {
 pub fn make_directory(path: &[u8]) -> Result<(), i32> {
     assert!(path.last() == Some(&0));
     // SAFETY: `path` ends with NUL, as just checked.
-    plain(unsafe { syscall(libc::SYS_mkdir, [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0]) })?;
+    plain(unsafe {
+        syscall(
+            libc::SYS_mkdir,
+            [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0],
+        )
+    })?;
     // SAFETY: the same path. Whatever the program's umask takes away from its owner is given back.
-    plain(unsafe { syscall(libc::SYS_chmod, [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0]) }).map(drop)
+    plain(unsafe {
+        syscall(
+            libc::SYS_chmod,
+            [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0],
+        )
+    })
+    .map(drop)
 }
 
 pub fn set_length(file: i32, bytes: u64) -> Result<(), i32> {

@@ -43,18 +43,24 @@ fn disk_bytes(folder: &Path) -> Checked<u64> {
 
 fn cap(sandbox: &Sandbox, script: &str, is_reached: bool) -> Checked {
     let shell = ["--", "/bin/sh", "-c", script];
-    let whole = sandbox.run(&sandbox.other("/bin/sh", ["-c", script]))?.expect_status(0)?;
+    let whole = sandbox
+        .run(&sandbox.other("/bin/sh", ["-c", script]))?
+        .expect_status(0)?;
     for kilobytes in [640, 1024, 2048, 4096] {
         let name = format!("run-{kilobytes}");
         let size = format!("{kilobytes}K");
-        let line = sandbox.refrain(["record", "--scope", "inputs", "--max-size", &size, "-o", &name]).args(shell);
+        let line = sandbox
+            .refrain(["record", "--scope", "inputs", "--max-size", &size, "-o", &name])
+            .args(shell);
         let ended = sandbox.run(&line)?.expect_status(0)?;
         require(ended.stdout == whole.stdout, || ended.told("the program was disturbed"))?;
         let bytes = disk_bytes(&sandbox.work().join(&name))?;
         require(bytes <= kilobytes << 10, || {
             ended.told(&format!("with --max-size {size} the run takes {bytes} bytes"))
         })?;
-        let info = sandbox.run(&sandbox.refrain(["info", "--json"]).arg(format!("./{name}")))?.expect_status(0)?;
+        let info = sandbox
+            .run(&sandbox.refrain(["info", "--json"]).arg(format!("./{name}")))?
+            .expect_status(0)?;
         let info: Value = serde_json::from_slice(&info.stdout).or_else(|e| failed(format!("not JSON: {e}")))?;
         require(info["truncated"].is_null() != is_reached, || {
             format!("with --max-size {size}, truncated is {}", info["truncated"])
@@ -68,13 +74,25 @@ fn cap(sandbox: &Sandbox, script: &str, is_reached: bool) -> Checked {
 fn cap_too_small(sandbox: &Sandbox) -> Checked {
     let line = sandbox.refrain(["record", "--scope", "inputs", "--max-size", "64K", "--", "/bin/true"]);
     let ended = sandbox.run(&line)?.expect_status(2)?;
-    require(ended.stderr_text().contains("--max-size"), || ended.told("it does not name the option"))?;
+    require(ended.stderr_text().contains("--max-size"), || {
+        ended.told("it does not name the option")
+    })?;
     let left = fs::read_dir(sandbox.runs())?.count();
     require(left == 0, || ended.told("something is left"))
 }
 
 fn flipped(sandbox: &Sandbox) -> Checked {
-    let line = sandbox.refrain(["record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", "/bin/echo hello; exit 0"]);
+    let line = sandbox.refrain([
+        "record",
+        "--scope",
+        "inputs",
+        "-o",
+        "run",
+        "--",
+        "/bin/sh",
+        "-c",
+        "/bin/echo hello; exit 0",
+    ]);
     sandbox.run(&line)?.expect_status(0)?;
     let run = sandbox.work().join("run");
     let mut files = vec![run.join("run.json")];
@@ -92,20 +110,30 @@ fn flipped(sandbox: &Sandbox) -> Checked {
             damaged[at] ^= 1 << (step % 8);
             fs::write(path, &damaged)?;
             sandbox.note(format!("# bit {} of byte {at} of {} flipped", step % 8, path.display()));
-            sandbox.run(&sandbox.refrain(["replay", "--quiet", "./run"]))?.expect_status(3)?;
+            sandbox
+                .run(&sandbox.refrain(["replay", "--quiet", "./run"]))?
+                .expect_status(3)?;
         }
         fs::write(path, &whole)?;
     }
-    sandbox.run(&sandbox.refrain(["replay", "--quiet", "./run"]))?.expect_status(0)?;
+    sandbox
+        .run(&sandbox.refrain(["replay", "--quiet", "./run"]))?
+        .expect_status(0)?;
     Ok(())
 }
 
 /// Processes in the sandbox that have not ended.
 fn running_in(folder: &Path) -> Vec<PathBuf> {
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let processes = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let is_there = |process: &PathBuf| {
         let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-        let is_over = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']));
+        let is_over = stat
+            .rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']));
         !is_over && fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(folder))
     };
     processes.filter(is_there).collect()
@@ -113,8 +141,11 @@ fn running_in(folder: &Path) -> Vec<PathBuf> {
 
 fn killed_replays(sandbox: &Sandbox) -> Checked {
     // Children of children, that compute for a while.
-    let script = "for i in 1 2 3 4; do (n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; echo $n) & done; wait; echo end";
-    let line = sandbox.refrain(["record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", script]);
+    let script =
+        "for i in 1 2 3 4; do (n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; echo $n) & done; wait; echo end";
+    let line = sandbox.refrain([
+        "record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", script,
+    ]);
     sandbox.run(&line)?.expect_status(0)?;
     for moment in 0..16 {
         let line = sandbox.refrain(["replay", "--times", "5", "./run"]);
@@ -135,13 +166,31 @@ fn killed_replays(sandbox: &Sandbox) -> Checked {
 }
 
 fn killed_commands(sandbox: &Sandbox) -> Checked {
-    let record = sandbox.refrain(["record", "--scope", "inputs", "--", "/bin/sh", "-c", "(echo child); /bin/true; echo end"]);
+    let record = sandbox.refrain([
+        "record",
+        "--scope",
+        "inputs",
+        "--",
+        "/bin/sh",
+        "-c",
+        "(echo child); /bin/true; echo end",
+    ]);
     sandbox.run(&record)?.expect_status(0)?;
-    sandbox.run(&sandbox.refrain(["pack", "-o", "ready.refrain"]))?.expect_status(0)?;
+    sandbox
+        .run(&sandbox.refrain(["pack", "-o", "ready.refrain"]))?
+        .expect_status(0)?;
     let temporary = sandbox.work().join("temporary");
     fs::create_dir(&temporary)?;
     let lines: [&[&str]; 6] = [
-        &["record", "--scope", "inputs", "--", "/bin/sh", "-c", "/bin/true; echo end"],
+        &[
+            "record",
+            "--scope",
+            "inputs",
+            "--",
+            "/bin/sh",
+            "-c",
+            "/bin/true; echo end",
+        ],
         &["unpack", "ready.refrain"],
         &["pack", "sh-0", "-o", "other.refrain"],
         &["solve", "--again", "sh-0"],
@@ -165,7 +214,9 @@ fn killed_commands(sandbox: &Sandbox) -> Checked {
                     let name = entry?.file_name().to_string_lossy().into_owned();
                     let is_right = match folder == sandbox.runs() {
                         true => name == "latest" || is_listed(&name),
-                        false => !name.ends_with(".part") && !name.starts_with(".refrain") && folder != temporary.as_path(),
+                        false => {
+                            !name.ends_with(".part") && !name.starts_with(".refrain") && folder != temporary.as_path()
+                        }
                     };
                     require(is_right, || format!("{line:?}, killed in round {round}, leaves {name}"))?;
                 }

@@ -35,7 +35,9 @@ pub fn record(sandbox: &Sandbox, name: &str, extra: &[&str], program: &Path, lim
 /// Metadata as a version wrote it that had no checksums, so that it may be changed.
 pub fn without_checksum(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("  \"checksum\""));
-    let text: Vec<String> = lines.map(|line| line.replace("  \"version\": 2,", "  \"version\": 1,")).collect();
+    let text: Vec<String> = lines
+        .map(|line| line.replace("  \"version\": 2,", "  \"version\": 1,"))
+        .collect();
     text.join("\n")
 }
 

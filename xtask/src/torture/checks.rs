@@ -43,7 +43,11 @@ pub fn nobody_left(chamber: &Chamber) -> Result<(), Failure> {
             return Ok(());
         }
         if Instant::now() >= deadline {
-            let command = |id: &u32| fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default().replace('\0', " ");
+            let command = |id: &u32| {
+                fs::read_to_string(format!("/proc/{id}/cmdline"))
+                    .unwrap_or_default()
+                    .replace('\0', " ")
+            };
             let told: Vec<String> = left.iter().map(|id| format!("{id} ({})", command(id))).collect();
             return Err(Failure::new(format!("left running: {}", told.join(", "))));
         }
@@ -102,7 +106,12 @@ pub fn in_order(chamber: &mut Chamber) -> Result<(), Failure> {
     nobody_left(chamber)?;
     let listed = chamber.expect(&["ls", "--json"], &[0])?;
     let listed: Value = serde_json::from_str(&listed.stdout).map_err(|e| Failure::new(format!("ls: not JSON: {e}")))?;
-    let names: Vec<String> = listed.as_array().into_iter().flatten().filter_map(|run| Some(run["name"].as_str()?.to_owned())).collect();
+    let names: Vec<String> = listed
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|run| Some(run["name"].as_str()?.to_owned()))
+        .collect();
     private(&chamber.store())?;
     latest_leads_somewhere(&chamber.store())?;
     for entry in fs::read_dir(chamber.store())? {
@@ -114,7 +123,8 @@ pub fn in_order(chamber: &mut Chamber) -> Result<(), Failure> {
     for folder in [chamber.store(), chamber.temporary(), chamber.work()] {
         for path in files_below(&folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let is_temporary = name.ends_with(".part") || name.starts_with(".refrain") || path.starts_with(chamber.temporary());
+            let is_temporary =
+                name.ends_with(".part") || name.starts_with(".refrain") || path.starts_with(chamber.temporary());
             if is_temporary {
                 return Err(Failure::new(format!("{} is left behind", path.display())));
             }

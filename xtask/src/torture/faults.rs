@@ -101,7 +101,9 @@ fn damage(chamber: &mut Chamber, path: &Path) -> Result<&'static str, Failure> {
         bytes[at] ^= 1 << chamber.dice.below(8);
         "a flipped bit"
     };
-    chamber.transcript.push(format!("# {how} at {at} in {}", path.display()));
+    chamber
+        .transcript
+        .push(format!("# {how} at {at} in {}", path.display()));
     fs::write(path, bytes)?;
     Ok(how)
 }
@@ -110,10 +112,25 @@ fn cap(chamber: &mut Chamber) -> Result<String, Failure> {
     let kilobytes = 1024 + chamber.dice.below(3072);
     let script = *chamber.dice.one_of(&[LOUD, MANY, FAMILY]);
     let size = format!("{kilobytes}K");
-    chamber.expect(&["record", "--scope", "inputs", "--max-size", &size, "--", "/bin/sh", "-c", script], &[0])?;
+    chamber.expect(
+        &[
+            "record",
+            "--scope",
+            "inputs",
+            "--max-size",
+            &size,
+            "--",
+            "/bin/sh",
+            "-c",
+            script,
+        ],
+        &[0],
+    )?;
     let bytes = checks::disk_bytes(&chamber.store().join("sh-0"))?;
     if bytes > kilobytes << 10 {
-        return Err(Failure::new(format!("--max-size {size}: the run has {bytes} bytes on the disk")));
+        return Err(Failure::new(format!(
+            "--max-size {size}: the run has {bytes} bytes on the disk"
+        )));
     }
     chamber.expect(&["replay", "--quiet", "sh-0"], &[0])?;
     Ok("a cap".to_owned())
@@ -126,7 +143,11 @@ impl SmallDisk {
     fn mount(place: &Path, bytes: u64) -> Result<SmallDisk, Failure> {
         fs::create_dir_all(place)?;
         let options = format!("size={bytes},mode=700");
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(place).output()?.status;
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(place)
+            .output()?
+            .status;
         match status.success() {
             true => Ok(SmallDisk(place.to_owned())),
             false => Err(Failure::new("cannot mount a small file system")),
@@ -147,7 +168,12 @@ fn full_disk(chamber: &mut Chamber) -> Result<String, Failure> {
     chamber.transcript.push(format!("# a disk of {bytes} bytes"));
     let script = *chamber.dice.one_of(&[LOUD, MANY, FAMILY]);
     // The program's status, or that it could not be begun.
-    chamber.expect(&["record", "--scope", "inputs", "-o", "disk/run", "--", "/bin/sh", "-c", script], &[0, 3, 125])?;
+    chamber.expect(
+        &[
+            "record", "--scope", "inputs", "-o", "disk/run", "--", "/bin/sh", "-c", script,
+        ],
+        &[0, 3, 125],
+    )?;
     if disk.0.join("run").exists() {
         checks::private(&disk.0.join("run"))?;
         chamber.expect(&["info", "disk/run"], &[0, 3])?;

@@ -14,11 +14,26 @@ use std::time::Instant;
 
 /// A command, and whether it wants a run to be there.
 const COMMANDS: [(&str, &[&str]); 14] = [
-    ("record", &["record", "--scope", "inputs", "--", "/bin/sh", "-c", FAMILY]),
-    ("record -o", &["record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", ALONE]),
+    (
+        "record",
+        &["record", "--scope", "inputs", "--", "/bin/sh", "-c", FAMILY],
+    ),
+    (
+        "record -o",
+        &["record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", ALONE],
+    ),
     (
         "record --until-failure",
-        &["record", "--scope", "inputs", "--until-failure=3", "--", "/bin/sh", "-c", "exit 0"],
+        &[
+            "record",
+            "--scope",
+            "inputs",
+            "--until-failure=3",
+            "--",
+            "/bin/sh",
+            "-c",
+            "exit 0",
+        ],
     ),
     ("replay", &["replay"]),
     ("replay --times", &["replay", "--times", "3"]),
