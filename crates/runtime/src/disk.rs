@@ -1,10 +1,12 @@
 //! Recording with `--max-size`: room on the disk is asked for before it is used, by all processes and threads of the run and by the tool, which keeps the
 //! output. The sum is in the control file of the first process.
 use crate::control;
-use crate::growing_file::Refusal;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::disk;
 use runtime_abi::truncated;
+
+/// Why a file cannot grow: one of `runtime_abi::truncated`, and an errno.
+pub type Refusal = (u32, i32);
 
 /// So many bytes more of a file are about to be used, if there may be more.
 pub fn reserve(bytes: u64) -> Result<(), Refusal> {

@@ -2,6 +2,7 @@
 use crate::control;
 use crate::handlers;
 use crate::line::Line;
+use crate::log;
 use crate::run_directory;
 use crate::sys;
 use core::cell::Cell;
@@ -21,8 +22,10 @@ pub fn describe() {
         redaction.mask(block);
         count(environment, block);
     });
-    if is_passing() {
-        run_directory::keep_program(OWN_EXECUTABLE, b"program");
+    if is_passing()
+        && let Err((why, errno)) = run_directory::keep_program(OWN_EXECUTABLE, b"program")
+    {
+        log::stop(why, errno);
     }
     let mut buffer = [0; 4352];
     let path = control::path_in_run(b"start", &mut buffer);

@@ -4,6 +4,7 @@
 //! is touched, so a full disk is an error we see and not a SIGBUS.
 use crate::control;
 use crate::disk;
+use crate::disk::Refusal;
 use crate::run_directory;
 use crate::sys;
 use core::cell::Cell;
@@ -22,9 +23,6 @@ const MOST_AT_ONCE: usize = 1 << 20;
 /// Address space a file needs.
 pub const MAPPED_BYTES: u64 = PAGE + LARGEST_WINDOW;
 const _: () = assert!(MOST_AT_ONCE as u64 + PAGE <= LARGEST_WINDOW);
-
-/// Why a file cannot grow: one of `runtime_abi::truncated`, and an errno.
-pub type Refusal = (u32, i32);
 
 pub struct GrowingFile {
     thread: u32,

@@ -2,7 +2,7 @@
 //! reach them, by a descriptor of the directory that is kept open (`calls::rights`). The descriptor is not the program's.
 use crate::control;
 use crate::disk;
-use crate::log;
+use crate::disk::Refusal;
 use crate::sys;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -97,13 +97,10 @@ pub fn copy_in_changed(from: &[u8], name: &[u8], change: impl Fn(&mut [u8])) {
 
 /// Keeps a program in the directory of this process, so that it can be executed again: as another name of the same file if that is possible, otherwise as a
 /// copy.
-pub fn keep_program(from: &[u8], name: &[u8]) {
+pub fn keep_program(from: &[u8], name: &[u8]) -> Result<(), Refusal> {
     const FOR_THE_OWNER: usize = 0o700;
     let bytes = sys::status_of(from).map_or(0, |status| status.st_size as u64);
-    if let Err((why, errno)) = disk::reserve(bytes) {
-        log::stop(why, errno);
-        return;
-    }
+    disk::reserve(bytes)?;
     let mut buffer = [0; 4352];
     let path = control::path_in_run(name, &mut buffer);
     let here = libc::AT_FDCWD as usize;
@@ -117,9 +114,10 @@ pub fn keep_program(from: &[u8], name: &[u8]) {
     ];
     // SAFETY: two paths with terminating zeros.
     if unsafe { sys::syscall(libc::SYS_linkat, arguments) } == 0 {
-        return;
+        return Ok(());
     }
     copy_in(from, name);
     // SAFETY: a path with a terminating zero.
     unsafe { sys::syscall(libc::SYS_chmod, [path.as_ptr() as usize, FOR_THE_OWNER, 0, 0, 0, 0]) };
+    Ok(())
 }

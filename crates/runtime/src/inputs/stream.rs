@@ -1,7 +1,7 @@
 //! A thread's stream of inputs, on its way into the file: `log_format::inputs`, NOTE [Desk].
 use crate::control;
 use crate::disk;
-use crate::growing_file::Refusal;
+use crate::disk::Refusal;
 use crate::inputs::Range;
 use crate::inputs::copy;
 use crate::run_directory;
