@@ -13,7 +13,9 @@ mod methods;
 mod peers;
 mod setup;
 mod signals;
+mod soak;
 mod tidy;
+mod torture;
 
 use command::Cargo;
 use command::Failure;
@@ -36,6 +38,13 @@ usage: cargo xtask <command>
   fuzz [OPTION]         every reader of bytes with inputs that coverage guides
         --seconds N       for all targets together (default 60)
         --targets A,B     only these
+  torture [OPTION]      kill commands at random moments, fill disks, flip bytes: is everything in order afterwards?
+        --kills N         commands killed (0)
+        --faults N        full disks, caps, damaged runs and archives (0)
+        --seconds S       at most (no limit)
+        --seed X          of a torture before
+        --refrain FILE    another refrain than target/release/refrain, which is built if need be
+  soak --minutes N      record a server under load at each scope: does its memory grow, does the cap hold, does it come back?
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 5)
@@ -96,6 +105,8 @@ fn main() -> ExitCode {
         ["properties"] => properties("20000"),
         ["properties", cases] => properties(cases),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
+        ["soak", options @ ..] => build().and_then(|()| soak::soak(options)),
+        ["torture", options @ ..] => torture::torture(options),
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         ["bench", "search", options @ ..] => bench::search::search(options),
@@ -166,7 +177,8 @@ fn test() -> Result<(), Failure> {
         .args(["--release", "--workspace"])
         .env("REFRAIN_BIN", refrain())
         .run()?;
-    fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])
+    fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])?;
+    torture::torture(&["--kills", "100000", "--faults", "100000", "--seconds", "45"])
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {

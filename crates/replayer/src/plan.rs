@@ -11,7 +11,6 @@ use run_store::write_whole;
 use runtime_abi::schedule_file;
 use runtime_abi::turns_file;
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
@@ -132,8 +131,9 @@ impl Temporary {
         let base = std::env::temp_dir();
         for attempt in 0..1000 {
             let path = base.join(format!("refrain-{}-{attempt}", std::process::id()));
+            run_store::note_temporary(&path);
             // Ours alone: what a run was started with may be secret.
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
+            match run_store::create_directory(&path) {
                 Ok(()) => return Ok(Temporary { path }),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(run_store::Error::io("create", &path, e).into()),

@@ -2,6 +2,7 @@
 use crate::Error;
 use crate::Result;
 use crate::checkpoints::Start;
+use crate::guardian;
 use crate::launch::Running;
 use crate::launch::outcome_of;
 use crate::libraries;
@@ -265,7 +266,8 @@ const CONTROL_NAME: &str = "the control memory of the replay";
 /// Not a file in the run directory: any number of replays may go on at once, and none leaves anything behind.
 pub fn anonymous_control() -> Result<File> {
     let failed = |e| run_store::Error::io("create", Path::new(CONTROL_NAME), e);
-    Ok(sys::anonymous_file(c"refrain").map_err(failed)?)
+    guardian::watch();
+    Ok(sys::anonymous_file(guardian::name()).map_err(failed)?)
 }
 
 /// Makes `file` the control memory of a replay that is about to start, whatever it held before.

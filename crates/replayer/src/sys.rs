@@ -83,6 +83,13 @@ impl SharedWord {
         unsafe { &*self.page.byte_add(self.offset).cast::<AtomicU32>() }
     }
 
+    /// A number of twice the size, at an offset that is a multiple of that.
+    pub fn long(&self) -> &AtomicU64 {
+        assert!(self.offset.is_multiple_of(size_of::<AtomicU64>()), "an aligned offset");
+        // SAFETY: inside the page, which is mapped for as long as this is; aligned, as just checked.
+        unsafe { &*self.page.byte_add(self.offset).cast::<AtomicU64>() }
+    }
+
     /// Sleeps until somebody wakes those who sleep here, or for so long; not at all if the number is not `value`.
     pub fn wait(&self, value: u32, time: Duration) {
         let time = libc::timespec {

@@ -37,6 +37,7 @@ mod chaos;
 mod clones;
 mod control;
 mod debugger;
+mod disk;
 mod ended;
 mod ending;
 mod executable;

@@ -17,6 +17,7 @@ use crate::clones::PIDFD;
 use crate::clones::SET_TLS;
 use crate::clones::VM;
 use crate::control;
+use crate::disk;
 use crate::ending;
 use crate::executed;
 use crate::failure;
@@ -207,6 +208,7 @@ fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     if process >= PROCESSES_MAX {
         return Err(libc::EMFILE);
     }
+    disk::reserve_process().map_err(|_| libc::ENOSPC)?;
     let mut directory = Line::default();
     directory.text(control::directory_of(control::root()));
     directory.text(b"/process-");
@@ -221,6 +223,7 @@ fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     })?;
     let path = control::path_in(directory.bytes(), b"control", &mut buffer);
     let file = sys::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL)?;
+    sys::make_private(file);
     let made = fill(file, directory.bytes(), slots, like);
     sys::close(file);
     made

@@ -200,6 +200,10 @@ pub fn protect(address: u64, bytes: usize, protection: usize) {
     unsafe { syscall(libc::SYS_mprotect, [address as usize, bytes, protection, 0, 0, 0]) };
 }
 
+/// The mode of files that the runtime creates: what is recorded is its owner's alone.
+const FOR_THE_OWNER: usize = 0o600;
+const DIRECTORY_FOR_THE_OWNER: usize = 0o700;
+
 /// Opens the NUL-terminated `path`; returns the descriptor or the errno.
 pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
     open_at(libc::AT_FDCWD, path, flags)
@@ -216,13 +220,19 @@ pub fn open_at(directory: i32, path: &[u8], flags: i32) -> Result<i32, i32> {
                 directory as usize,
                 path.as_ptr() as usize,
                 (flags | libc::O_CLOEXEC) as usize,
-                0o644,
+                FOR_THE_OWNER,
                 0,
                 0,
             ],
         )
     };
     if got >= 0 { Ok(got as i32) } else { Err(-got as i32) }
+}
+
+/// Gives back what the program's umask has taken away from the owner of a file that was just created.
+pub fn make_private(file: i32) {
+    // SAFETY: touches no memory. Who may not do this has the file as the umask left it.
+    unsafe { syscall(libc::SYS_fchmod, [file as usize, FOR_THE_OWNER, 0, 0, 0, 0]) };
 }
 
 /// The same file at a further descriptor, `least` or above; or -1.
@@ -559,11 +569,24 @@ fn plain(result: isize) -> Result<isize, i32> {
     if result >= 0 { Ok(result) } else { Err(-result as i32) }
 }
 
-/// Creates the directory with the NUL-terminated `path`.
+/// Creates the directory with the NUL-terminated `path`, for its owner alone.
 pub fn make_directory(path: &[u8]) -> Result<(), i32> {
     assert!(path.last() == Some(&0));
     // SAFETY: `path` ends with NUL, as just checked.
-    plain(unsafe { syscall(libc::SYS_mkdir, [path.as_ptr() as usize, 0o755, 0, 0, 0, 0]) }).map(drop)
+    plain(unsafe {
+        syscall(
+            libc::SYS_mkdir,
+            [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0],
+        )
+    })?;
+    // SAFETY: the same path. Whatever the program's umask takes away from its owner is given back.
+    plain(unsafe {
+        syscall(
+            libc::SYS_chmod,
+            [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0],
+        )
+    })
+    .map(drop)
 }
 
 pub fn set_length(file: i32, bytes: u64) -> Result<(), i32> {
