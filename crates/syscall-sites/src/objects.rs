@@ -82,9 +82,13 @@ enum Wanted {
 
 fn find_in(image: &Image<'_>, wanted: Wanted) -> Result<Sites, Error> {
     let mut found = Sites::default();
-    let (bytes, is_of_interest): (&[[u8; 2]], fn(&Instruction) -> bool) = match wanted {
-        Wanted::All => (&CALLS, is_call),
-        Wanted::ThoseThatReturn => (&WANTED, is_wanted),
+    let bytes: &[[u8; 2]] = match wanted {
+        Wanted::All => &CALLS,
+        Wanted::ThoseThatReturn => &WANTED,
+    };
+    let is_of_interest = match wanted {
+        Wanted::All => is_call,
+        Wanted::ThoseThatReturn => is_wanted,
     };
     let suspects = image.suspects(bytes).into_iter();
     let functions: Vec<Function> = suspects

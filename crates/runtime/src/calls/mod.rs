@@ -238,14 +238,14 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
         note_unknown(number);
     }
     let result = match treatment {
-        // SAFETY: the caller promises what the system call demands of its arguments.
-        Treatment::SignalAction => {
-            local.unless_refused(number, arguments, || unsafe { signals::set_action(*arguments) })
-        }
-        // SAFETY: the caller promises what the system call demands of its arguments.
-        Treatment::SignalStack => {
-            local.unless_refused(number, arguments, || unsafe { signals::set_stack(local, *arguments) })
-        }
+        Treatment::SignalAction => local.unless_refused(number, arguments, || {
+            // SAFETY: the caller promises what the system call demands of its arguments.
+            unsafe { signals::set_action(*arguments) }
+        }),
+        Treatment::SignalStack => local.unless_refused(number, arguments, || {
+            // SAFETY: the caller promises what the system call demands of its arguments.
+            unsafe { signals::set_stack(local, *arguments) }
+        }),
         Treatment::Refused => {
             note_first(&control::header().progress.refused_call, number);
             -libc::ENOSYS as isize

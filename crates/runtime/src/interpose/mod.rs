@@ -24,7 +24,7 @@ mod openmp;
 mod process;
 mod semaphores;
 mod streams;
-pub mod tasks;
+mod tasks;
 mod threads;
 mod variadic;
 

@@ -6,6 +6,7 @@
 //! that there is no room for) is left to it, and is executed at once.
 use crate::ghost::observed;
 use crate::local::Local;
+use crate::local::tasks::Allocated;
 use crate::policy;
 use crate::real::Real;
 use crate::sys::Backoff;
@@ -16,7 +17,6 @@ use crate::tasks::Place;
 use crate::tasks::Step;
 use crate::tasks::Tasks;
 use crate::tasks::Until;
-use core::cell::Cell;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ffi::c_void;
@@ -44,50 +44,6 @@ struct Shared(UnsafeCell<Tasks>);
 unsafe impl Sync for Shared {}
 
 static TASKS: Shared = Shared(UnsafeCell::new(Tasks::new()));
-
-/// What a thread knows of its own tasks.
-pub struct OfThread {
-    place: Cell<Place>,
-    /// How many regions are around it, as libomp counts them, in the one that it has begun.
-    level: Cell<c_int>,
-    /// libomp's task that it executes.
-    running: Cell<*mut c_void>,
-    /// A task that was made and not yet passed on, and the event that completes it.
-    detached: Cell<(*mut c_void, *mut c_void)>,
-    /// What it asked libomp for last: a loop of tasks copies it.
-    allocated: Cell<Allocated>,
-}
-
-#[derive(Clone, Copy)]
-struct Allocated {
-    task: *mut c_void,
-    flags: c_int,
-    bytes: usize,
-    shared_bytes: usize,
-    entry: *const c_void,
-}
-
-impl OfThread {
-    pub const fn new() -> OfThread {
-        OfThread {
-            place: Cell::new(Place {
-                team: 0,
-                task: 0,
-                group: 0,
-            }),
-            level: Cell::new(0),
-            running: Cell::new(core::ptr::null_mut()),
-            detached: Cell::new((core::ptr::null_mut(), core::ptr::null_mut())),
-            allocated: Cell::new(Allocated {
-                task: core::ptr::null_mut(),
-                flags: 0,
-                bytes: 0,
-                shared_bytes: 0,
-                entry: core::ptr::null(),
-            }),
-        }
-    }
-}
 
 /// libomp's function of this name and type.
 macro_rules! real {

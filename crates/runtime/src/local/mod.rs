@@ -7,6 +7,7 @@ mod replay;
 mod signals;
 mod spinning;
 mod stack;
+pub mod tasks;
 mod unrecorded;
 
 pub use birth::note_unseen_end;
@@ -20,7 +21,6 @@ pub use unrecorded::unrecorded;
 
 use crate::chaos::Chaos;
 use crate::control;
-use crate::interpose::tasks::OfThread;
 use crate::log::LogWriter;
 use crate::policy;
 use crate::policy::Order;
@@ -40,6 +40,7 @@ use runtime_abi::ThreadSlot;
 use runtime_abi::memory_map::HOSTED_THREADS;
 use runtime_abi::memory_map::LOCALS;
 use runtime_abi::thread_state;
+use tasks::OfThread;
 use thread_cells::HandlerFlag;
 use turn_scheduler::gates;
 
