@@ -82,7 +82,7 @@ impl Asked {
                 let asked = unsafe { (first as *const Clone3).read_unaligned() };
                 Some(Asked {
                     flags: asked.flags as usize,
-                    stack: (asked.stack + asked.stack_size) as usize,
+                    stack: asked.stack.wrapping_add(asked.stack_size) as usize,
                     parent_tid: asked.parent_tid as usize,
                     child_tid: asked.child_tid as usize,
                     tls: asked.tls as usize,

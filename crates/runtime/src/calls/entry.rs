@@ -460,7 +460,10 @@ extern "C-unwind" fn handle(registers: &Registers) -> isize {
 /// Handlers that run meanwhile are told these registers.
 fn inside(registers: &Registers, call: impl FnOnce() -> isize) -> isize {
     let note = |call: Option<CallUnderWay>| {
-        if let Some(local) = Local::current() {
+        // A process that was let go may have a thread pointer of the program's.
+        if !policy::is_free()
+            && let Some(local) = Local::current()
+        {
             local.inputs.call.set(call);
         }
     };
