@@ -418,3 +418,9 @@ __attribute__((destructor)) static void report(void) {
     fprintf(f, "tables %lu\nunknown_sites %lu\n", tables, sites_outside);
     fclose(f);
 }
+
+// Teams of OpenMP: tasks are libomp's here, so there is nothing to remember.
+uint64_t __refrain_openmp_fork(void) { return 1; }
+void __refrain_openmp_join(uint64_t team) { (void)team; }
+int __refrain_openmp_begin(uint64_t team) { return (int)team; }
+void __refrain_openmp_end(uint64_t team, const int *thread, int level) { (void)team, (void)thread, (void)level; }
