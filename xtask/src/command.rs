@@ -3,6 +3,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process::Command;
 use std::process::ExitStatus;
 use std::process::Stdio;
@@ -84,6 +85,11 @@ impl Cargo {
 
     pub fn args<S: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Cargo {
         self.0.args(arguments);
+        self
+    }
+
+    pub fn arg_path(mut self, name: &str, path: &Path) -> Cargo {
+        self.0.arg(name).arg(path);
         self
     }
 

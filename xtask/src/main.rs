@@ -7,11 +7,15 @@ mod counts;
 mod cycles;
 mod debian;
 mod demo;
+mod fuzz;
 mod layering;
 mod methods;
 mod peers;
 mod setup;
+mod signals;
+mod soak;
 mod tidy;
+mod torture;
 
 use command::Cargo;
 use command::Failure;
@@ -30,7 +34,17 @@ usage: cargo xtask <command>
   test                  setup, build, and all tests; what CI runs
   guests [NAME]         the guest programs alone, or those whose name contains NAME
   counts [CHECKOUT...]  how entangled the runtime is: mode tests, statics, unsafe blocks, circles of imports
-  fuzz [CASES]          property tests of decoders, solver and recorder with many cases (default 20000)
+  properties [CASES]    property tests of decoders, solver and recorder with many cases (default 20000)
+  fuzz [OPTION]         every reader of bytes with inputs that coverage guides
+        --seconds N       for all targets together (default 60)
+        --targets A,B     only these
+  torture [OPTION]      kill commands at random moments, fill disks, flip bytes: is everything in order afterwards?
+        --kills N         commands killed (0)
+        --faults N        full disks, caps, damaged runs and archives (0)
+        --seconds S       at most (no limit)
+        --seed X          of a torture before
+        --refrain FILE    another refrain than target/release/refrain, which is built if need be
+  soak --minutes N      record a server under load at each scope: does its memory grow, does the cap hold, does it come back?
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 5)
@@ -76,6 +90,7 @@ usage: cargo xtask <command>
         --refrain FILE    another refrain than target/release/refrain";
 
 fn main() -> ExitCode {
+    signals::as_at_a_terminal();
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ended = match words.as_slice() {
@@ -87,8 +102,11 @@ fn main() -> ExitCode {
         ["guests"] => guests(None),
         ["guests", name] => guests(Some(name)),
         ["counts", checkouts @ ..] => counts::counts(checkouts),
-        ["fuzz"] => fuzz("20000"),
-        ["fuzz", cases] => fuzz(cases),
+        ["properties"] => properties("20000"),
+        ["properties", cases] => properties(cases),
+        ["fuzz", options @ ..] => fuzz::fuzz(options),
+        ["soak", options @ ..] => build().and_then(|()| soak::soak(options)),
+        ["torture", options @ ..] => torture::torture(options),
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         ["bench", "search", options @ ..] => bench::search::search(options),
@@ -158,7 +176,9 @@ fn test() -> Result<(), Failure> {
     Cargo::new("test")
         .args(["--release", "--workspace"])
         .env("REFRAIN_BIN", refrain())
-        .run()
+        .run()?;
+    fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])?;
+    torture::torture(&["--kills", "100000", "--faults", "100000", "--seconds", "45"])
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {
@@ -170,8 +190,7 @@ fn guests(name: Option<&str>) -> Result<(), Failure> {
         .run()
 }
 
-/// The toolchain is stable Rust, which has no coverage-guided fuzzer; proptest with many cases does the same work.
-fn fuzz(cases: &str) -> Result<(), Failure> {
+fn properties(cases: &str) -> Result<(), Failure> {
     if cases.parse::<u32>().is_err() {
         return Err(Failure::new(format!("'{cases}' is not a number of cases")));
     }

@@ -62,6 +62,11 @@ pub enum Command {
     Pack(PackArguments),
     Unpack(UnpackArguments),
     Rm(RemoveArguments),
+    /// Kill what is left of replays when the command that made them was killed; for the command itself
+    #[command(hide = true)]
+    Guard {
+        name: String,
+    },
     /// Become the program of a session of gdb; for `replay --gdb` itself
     #[command(hide = true)]
     GdbEnter {
@@ -108,6 +113,10 @@ pub struct RecordArguments {
     /// Wait S seconds for processes that the program has left running when it ended (2 if not given)
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub wait: Option<Duration>,
+    /// The program gets these variables as they are, the run holds as many 'x' instead of their values; names, with commas between them, or several
+    /// times. In a replay the program finds the 'x': if it printed a value or depended on it, the replay diverges
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub redact: Vec<OsString>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
@@ -232,6 +241,9 @@ pub struct InfoArguments {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+    /// Print also the values of variables whose names look secret (TOKEN, PASSWORD, KEY …)
+    #[arg(long)]
+    pub show_secrets: bool,
 }
 
 /// Print what the threads logged, in source lines

@@ -84,12 +84,18 @@ fn main() -> ExitCode {
         Command::Pack(arguments) => pack::pack(&arguments),
         Command::Unpack(arguments) => pack::unpack(&arguments),
         Command::Rm(arguments) => runs::remove(&arguments),
+        Command::Guard { name } => {
+            replayer::guard(&name);
+            Ok(0)
+        }
         Command::GdbEnter { session, .. } => Err(replayer::enter(&session).into()),
     };
     conclude(ended)
 }
 
 fn conclude(ended: Ended) -> ExitCode {
+    replayer::end_guardian();
+    run_store::end_in_peace();
     match ended {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

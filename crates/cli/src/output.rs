@@ -1,4 +1,5 @@
 //! Writing to people and pipes. A reader that has gone away is no error; nothing here panics.
+use run_store::shown;
 use std::fmt;
 use std::io;
 use std::io::BufWriter;
@@ -7,23 +8,43 @@ use std::io::Write;
 /// A sentence on standard error, behind our name.
 pub fn say(sentence: fmt::Arguments<'_>) {
     // There is nobody left to tell if this fails.
-    let _ = writeln!(io::stderr().lock(), "refrain: {sentence}");
+    let _ = writeln!(io::stderr().lock(), "refrain: {}", shown(&sentence.to_string()));
 }
 
 /// A line on standard error that belongs to the sentence before.
 pub fn detail(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "  {line}");
+    let _ = writeln!(io::stderr().lock(), "  {}", shown(&line.to_string()));
 }
 
 /// Runs `write` on standard output and ends quietly when the reader closes it (`| head`).
 pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), crate::Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = Tame(BufWriter::new(io::stdout().lock()));
     match write(&mut out).and_then(|()| out.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(crate::Failure {
             sentence: format!("cannot write to standard output: {e}"),
             status: 3,
         }),
         _ => Ok(()),
+    }
+}
+
+/// Passes lines on, and shows what would command a terminal as the escapes that it is in JSON.
+struct Tame<W>(W);
+
+impl<W: Write> Write for Tame<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Whoever formats a value gives whole characters.
+        let text = String::from_utf8_lossy(bytes);
+        for piece in text.split_inclusive(['\n', '\t']) {
+            let line = piece.trim_end_matches(['\n', '\t']);
+            self.0.write_all(shown(line).as_bytes())?;
+            self.0.write_all(&piece.as_bytes()[line.len()..])?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -96,6 +117,16 @@ mod tests {
         assert_eq!(when(951_868_799), "2000-02-29 23:59:59Z");
         assert_eq!(when(1_767_225_600), "2026-01-01 00:00:00Z");
         assert_eq!(when(4_107_542_400), "2100-03-01 00:00:00Z");
+    }
+
+    #[test]
+    fn what_is_printed_commands_no_terminal_and_stays_json() {
+        let mut tame = Tame(Vec::new());
+        write!(tame, "a\x1b[2J\tb\r\n\n{}\n", serde_json::json!("\u{7f}\u{9b}\n")).expect("written");
+        let text = String::from_utf8(tame.0).expect("text");
+        assert_eq!(text, "a\\u001b[2J\tb\\r\n\n\"\\u007f\\u009b\\n\"\n");
+        let line = text.lines().last().expect("a line");
+        assert_eq!(serde_json::from_str::<String>(line).expect("JSON"), "\u{7f}\u{9b}\n");
     }
 
     #[test]

@@ -95,8 +95,8 @@ pub fn info(file: &Path, json: bool) -> Ended {
         return Ok(0);
     }
     print(|out| {
-        writeln!(out, "run         {}", manifest.name)?;
-        writeln!(out, "file        {}, not unpacked yet", file.display())?;
+        writeln!(out, "run         {}", run_store::shown(&manifest.name))?;
+        writeln!(out, "file        {}, not unpacked yet", run_store::shown_path(file))?;
         write_packed(out, &manifest)?;
         for (_, entry) in manifest.files() {
             let original = entry.original.clone().unwrap_or_default();

@@ -18,6 +18,7 @@ use run_store::RunMeta;
 use run_store::Scope;
 use run_store::Store;
 use run_store::UnrecordedCalls;
+use std::ffi::OsString;
 use std::io;
 use std::io::IsTerminal;
 use std::io::Write;
@@ -30,6 +31,7 @@ pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
         recording: Recording {
             command: arguments.command,
             settings: arguments.settings.settings()?,
+            redact: redacted(arguments.redact)?,
             timeout: arguments.timeout,
             logging_time_max: arguments.max_time,
             wait: arguments.wait.unwrap_or(replayer::WAIT_BY_DEFAULT),
@@ -57,6 +59,30 @@ pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
         name: None,
         is_quiet: false,
     })
+}
+
+/// The names of `--redact`, if a replay can do without their values.
+fn redacted(names: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    for name in &names {
+        let text = name.to_string_lossy();
+        if text.is_empty() || text.contains('=') {
+            return Err(Failure::usage(format!(
+                "--redact: '{text}' is not the name of a variable"
+            )));
+        }
+        if text.starts_with("LD_") || text.starts_with("REFRAIN_") {
+            return Err(Failure::usage(format!(
+                "--redact: a replay needs the value of {text} to start the program; it cannot be left out"
+            )));
+        }
+    }
+    for name in replayer::unknown_names(&names) {
+        say(format_args!(
+            "--redact: there is no variable {}",
+            name.to_string_lossy()
+        ));
+    }
+    Ok(names)
 }
 
 pub fn record(arguments: RecordArguments) -> Ended {
@@ -168,6 +194,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
         if captured.reader_gone {
             say(format_args!(
                 "whoever read {name} went away before the program ended; the copy ends after {} bytes",
+                captured.bytes
+            ));
+        } else if captured.capped {
+            say(format_args!(
+                "the copy of {name} ends after {} bytes, because --max-size was reached",
                 captured.bytes
             ));
         } else if !captured.complete {

@@ -15,6 +15,7 @@ use crate::pack::manifest_json;
 use crate::pack::write_packed;
 use crate::record;
 use replayer::Overview;
+use replayer::SiteBook;
 use run_store::FileIdentity;
 use run_store::Manifest;
 use run_store::RunDirectory;
@@ -22,7 +23,10 @@ use run_store::RunMeta;
 use run_store::RunState;
 use run_store::Scope;
 use run_store::Store;
+use run_store::Text;
 use run_store::UnrecordedCalls;
+use run_store::shown;
+use run_store::shown_path;
 use serde_json::Value;
 use serde_json::json;
 use std::fs;
@@ -74,14 +78,14 @@ fn list_row(run: &RunDirectory) -> [String; 5] {
     let bytes = run.disk_bytes().map_or_else(|_| "?".to_owned(), size);
     match run.load() {
         Ok((meta, state)) => [
-            run.name(),
+            shown(&run.name()).into_owned(),
             when(meta.started),
             bytes,
             outcome(&meta, state),
             command(&meta),
         ],
         Err(error) => [
-            run.name(),
+            shown(&run.name()).into_owned(),
             "?".to_owned(),
             bytes,
             "unreadable".to_owned(),
@@ -155,29 +159,47 @@ pub fn info(arguments: &InfoArguments) -> Ended {
     let overview = Overview::load(&run)?;
     let packed = run.packed()?;
     if arguments.json {
-        print_json(&info_json(&run, &overview, packed.as_ref()))?;
+        print_json(&info_json(&run, &overview, packed.as_ref(), arguments.show_secrets))?;
     } else {
         print(|out| write_info(out, &run, &overview, packed.as_ref()))?;
     }
     Ok(0)
 }
 
-fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>) -> Value {
+/// What stands for the value of a variable whose name looks secret.
+const HIDDEN: &str = "(hidden; --show-secrets shows it)";
+
+fn without_secrets(meta: &RunMeta) -> RunMeta {
+    let mut meta = meta.clone();
+    for (name, value) in &mut meta.env {
+        if replayer::looks_secret(name.as_os_str()) {
+            *value = HIDDEN.into();
+        }
+    }
+    meta
+}
+
+fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>, shows_secrets: bool) -> Value {
+    let shown = |meta: &RunMeta| match shows_secrets {
+        true => meta.clone(),
+        false => without_secrets(meta),
+    };
     let thread = |(index, slot): (usize, &run_store::SlotSnapshot)| json!({ "thread": index, "parent": slot.parent, "events": slot.count, "records": slot.records });
     json!({
         "name": run.name(),
         "directory": run.path().to_string_lossy(),
         "state": state_word(overview.state),
         "bytes": run.disk_bytes().ok(),
-        "meta": overview.meta,
+        "meta": shown(&overview.meta),
         "truncated": overview.truncated(),
         "packed": packed.map(manifest_json),
         "threads": overview.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
         "started_programs": overview.header.spawned,
         "unrecorded_processes": overview.header.forked,
         "unobserved_functions": unobserved_functions(&overview.meta),
+        "unobserved_assembly": unobserved_assembly(run, &overview.meta),
         "processes": overview.processes.iter().map(|process| json!({
-            "meta": process.meta,
+            "meta": shown(&process.meta),
             "threads": process.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
             "events": process.own_events(),
             "system_calls_recorded": process.header.calls,
@@ -237,8 +259,8 @@ fn write_info(
     packed: Option<&Manifest>,
 ) -> io::Result<()> {
     let meta = &overview.meta;
-    writeln!(out, "run         {}", run.name())?;
-    writeln!(out, "directory   {}", run.path().display())?;
+    writeln!(out, "run         {}", shown(&run.name()))?;
+    writeln!(out, "directory   {}", shown_path(run.path()))?;
     writeln!(out, "command     {}", command(meta))?;
     writeln!(out, "in          {}", meta.cwd)?;
     writeln!(out, "recorded    {} by refrain {}", when(meta.started), meta.refrain)?;
@@ -284,6 +306,9 @@ fn write_info(
     if let Some(number) = overview.header.refused_call {
         writeln!(out, "calls       {}", record::refused(number))?;
     }
+    if !meta.redacted.is_empty() {
+        writeln!(out, "redacted    {}", names_of(&meta.redacted))?;
+    }
     write_processes(out, overview)?;
     let without = match meta.settings.without.names() {
         [] => String::new(),
@@ -309,6 +334,18 @@ fn write_info(
             out,
             "unobserved  memory that it gives to {}",
             some_of(&unobserved, FUNCTIONS_SHOWN)
+        )?;
+    }
+    let assembly = unobserved_assembly(run, meta);
+    if !assembly.is_empty() {
+        writeln!(
+            out,
+            "unobserved  {} memory in ways that are not observed, at {}",
+            match assembly.len() {
+                1 => "1 inline assembly statement accesses".to_owned(),
+                several => format!("{several} inline assembly statements access"),
+            },
+            some_of(&assembly, FUNCTIONS_SHOWN)
         )?;
     }
     let (events, records) = overview
@@ -382,6 +419,14 @@ fn unobserved_functions(meta: &RunMeta) -> Vec<String> {
     found.unwrap_or_default()
 }
 
+/// Where the program's inline assembly accesses memory in ways that are not observed, though other accesses are.
+fn unobserved_assembly(run: &RunDirectory, meta: &RunMeta) -> Vec<String> {
+    if meta.settings.scope == Scope::Inputs {
+        return Vec::new();
+    }
+    SiteBook::load(run).unobserved_assembly()
+}
+
 /// The first `shown` of them, and how many more there are.
 fn some_of(names: &[String], shown: usize) -> String {
     let first = names[..names.len().min(shown)].join(", ");
@@ -389,6 +434,12 @@ fn some_of(names: &[String], shown: usize) -> String {
         0 => first,
         more => format!("{first} and {more} more (see --json)"),
     }
+}
+
+/// The names of variables, with commas between them.
+pub fn names_of(variables: &[Text]) -> String {
+    let names: Vec<String> = variables.iter().map(Text::to_string).collect();
+    names.join(", ")
 }
 
 fn short(hash: &str) -> &str {

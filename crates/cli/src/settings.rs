@@ -34,7 +34,7 @@ pub struct SettingsArguments {
     /// Disturb the threads' timing, so that rare interleavings become likely
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]
     pub chaos: Option<Option<u64>>,
-    /// Stop logging when the logs have B bytes (K, M and G are understood); the program runs on
+    /// The run directory takes at most B bytes (K, M and G are understood) on the disk, with copies of the output: recording stops there, and the program runs on
     #[arg(long, value_name = "B", value_parser = bytes)]
     pub max_size: Option<u64>,
     /// Which processes that the program starts are recorded with it: all that were forked, and programs built with refrain;

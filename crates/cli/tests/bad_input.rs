@@ -179,12 +179,12 @@ fn damaged_runs_are_status_3() {
     let refrain = Refrain::new();
     refrain.run_with("cut-0", &META[..META.len() / 2]);
     refrain.run_with("other-0", "[]");
-    refrain.run_with("newer-0", r#"{"version":2}"#);
+    refrain.run_with("newer-0", r#"{"version":3}"#);
     refrain.run_with("bare-0", META);
     for command in ["replay", "info", "dump", "solve"] {
         refrain.fails(&[command, "cut-0"], 3, &["run.json", "line"]);
         refrain.fails(&[command, "other-0"], 3, &["run.json", "version"]);
-        refrain.fails(&[command, "newer-0"], 3, &["run.json", "metadata version 2", "up to 1"]);
+        refrain.fails(&[command, "newer-0"], 3, &["run.json", "metadata version 3", "up to 2"]);
         refrain.fails(&[command, "bare-0"], 3, &["control"]);
     }
     let listed = refrain.run(&["ls"]);

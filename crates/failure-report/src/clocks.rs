@@ -26,26 +26,45 @@ pub enum Order {
 
 type Clock = Vec<u32>;
 
+/// Which synchronisation counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edges {
+    All,
+    /// Only what would order the two in every run that does the same: who takes a lock first, or updates an atomic first, is
+    /// decided anew each time. (Locks of Rust's are atomics that are updated.)
+    WithoutLocks,
+}
+
 #[derive(Debug)]
 pub struct Clocks {
     /// What a thread knew, each time that changed.
     known: Vec<Clock>,
-    /// For each step: which of `known`, and the thread's own epoch.
-    at: Vec<(u32, u32)>,
+    at: Vec<Moment>,
+}
+
+/// A step: which of `known` held before it and after it learnt what it learns, and the thread's own epoch.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    before: u32,
+    known: u32,
+    epoch: u32,
 }
 
 impl Clocks {
-    pub fn new(steps: &[Step], threads: usize) -> Clocks {
-        let mut walk = Walk::new(threads);
+    pub fn new(steps: &[Step], threads: usize, edges: Edges) -> Clocks {
+        let mut walk = Walk::new(threads, edges);
         let at = steps.iter().map(|step| walk.step(step)).collect();
         Clocks { known: walk.known, at }
     }
 
     /// Is `earlier`, a step of `thread`, before `later`?
     pub fn is_before(&self, thread: u32, earlier: usize, later: usize) -> bool {
-        let (_, epoch) = self.at[earlier];
-        let (known, _) = self.at[later];
-        self.known[known as usize][thread as usize] >= epoch
+        self.known[self.at[later].known as usize][thread as usize] >= self.at[earlier].epoch
+    }
+
+    /// The same, whatever `later` itself learns.
+    pub fn is_before_entry(&self, thread: u32, earlier: usize, later: usize) -> bool {
+        self.known[self.at[later].before as usize][thread as usize] >= self.at[earlier].epoch
     }
 }
 
@@ -68,6 +87,7 @@ struct Rounds {
 }
 
 struct Walk {
+    edges: Edges,
     clocks: Vec<Clock>,
     /// Index of each thread's clock in `known`, while it has not changed.
     kept: Vec<Option<u32>>,
@@ -84,10 +104,11 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(threads: usize) -> Walk {
+    fn new(threads: usize, edges: Edges) -> Walk {
         // Epochs begin at 1, and nobody knows anything of the others.
         let clock = |thread: usize| (0..threads).map(|t| u32::from(t == thread)).collect();
         Walk {
+            edges,
             clocks: (0..threads).map(clock).collect(),
             kept: vec![None; threads],
             known: Vec::new(),
@@ -100,20 +121,26 @@ impl Walk {
         }
     }
 
-    /// The step's place in `known` and its epoch: after what it acquires, before what it releases.
-    fn step(&mut self, step: &Step) -> (u32, u32) {
-        let thread = step.thread as usize;
-        let releases = self.acquire(step);
-        let known = *self.kept[thread].get_or_insert_with(|| {
+    /// What the thread knows now, as a place in `known`.
+    fn keep(&mut self, thread: usize) -> u32 {
+        *self.kept[thread].get_or_insert_with(|| {
             self.known.push(self.clocks[thread].clone());
             self.known.len() as u32 - 1
-        });
+        })
+    }
+
+    /// The step's epoch is that after what it acquires, before what it releases.
+    fn step(&mut self, step: &Step) -> Moment {
+        let thread = step.thread as usize;
+        let before = self.keep(thread);
+        let releases = self.acquire(step);
+        let known = self.keep(thread);
         let epoch = self.clocks[thread][thread];
         if releases {
             self.release(step);
             self.clocks[thread][thread] += 1;
         }
-        (known, epoch)
+        Moment { before, known, epoch }
     }
 
     fn learn(&mut self, thread: usize, clock: &Clock) {
@@ -133,7 +160,7 @@ impl Walk {
         let thread = step.thread as usize;
         match step.entry.what {
             What::Access(access) if access.atomic => {
-                if access.reads {
+                if access.reads && (self.edges == Edges::All || !access.writes) {
                     for cell in cells(&access) {
                         if let Some(clock) = self.cells.get(&cell).cloned() {
                             self.learn(thread, &clock);
@@ -163,7 +190,7 @@ impl Walk {
         let index = thread as usize;
         match op {
             _ if takes(op) => {
-                if !has_succeeded(value) {
+                if !has_succeeded(value) || self.edges == Edges::WithoutLocks {
                     return false;
                 }
                 self.learn_object(index, object);
@@ -189,7 +216,9 @@ impl Walk {
                 if value == 0 {
                     self.learn_object(index, object);
                 }
-                if let Some(mutex) = self.given_up.remove(&thread) {
+                if let Some(mutex) = self.given_up.remove(&thread)
+                    && self.edges == Edges::All
+                {
                     self.learn_object(index, mutex);
                 }
                 false

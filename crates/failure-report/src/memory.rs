@@ -9,13 +9,22 @@ use crate::trace::What;
 use std::collections::BTreeMap;
 
 const CELL_BYTES: u64 = 8;
+/// How far back the read of a pointer is looked for.
+const POINTER_WINDOW: usize = 1 << 12;
 
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// By cell: places in the timeline, in order. `None` begins a new life.
-    cells: BTreeMap<u64, Vec<Option<usize>>>,
+    /// By cell, in order.
+    cells: BTreeMap<u64, Vec<Moment>>,
     /// By start: every free and every allocation of a block.
     blocks: BTreeMap<u64, Vec<usize>>,
+}
+
+/// A place in the timeline where a cell was accessed, or where its block was allocated.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    at: usize,
+    begins_life: bool,
 }
 
 impl Memory {
@@ -25,12 +34,16 @@ impl Memory {
             match step.entry.what {
                 What::Access(access) => {
                     for cell in cells(&access) {
-                        memory.cells.entry(cell).or_default().push(Some(at));
+                        memory
+                            .cells
+                            .entry(cell)
+                            .or_default()
+                            .push(Moment { at, begins_life: false });
                     }
                 }
                 What::Allocate { address, bytes } => {
                     for (_, history) in memory.cells.range_mut(address..address.saturating_add(bytes)) {
-                        history.push(None);
+                        history.push(Moment { at, begins_life: true });
                     }
                     memory.blocks.entry(address).or_default().push(at);
                 }
@@ -44,18 +57,23 @@ impl Memory {
     /// The histories of all cells, life by life, with the cell's address.
     pub fn lives(&self) -> impl Iterator<Item = (u64, impl Iterator<Item = usize>)> {
         self.cells.iter().flat_map(|(cell, history)| {
-            let lives = history.split(|at| at.is_none());
-            lives.map(|life| (*cell, life.iter().flatten().copied()))
+            let lives = history.split(|moment| moment.begins_life);
+            lives.map(|life| (*cell, life.iter().map(|moment| moment.at)))
         })
     }
 
     /// The life of the cell at `address` that step `at` belongs to, and the step's index in it.
     pub fn life_of(&self, address: u64, at: usize) -> Option<(Vec<usize>, usize)> {
         let history = self.cells.get(&(address / CELL_BYTES * CELL_BYTES))?;
-        history.split(|step| step.is_none()).find_map(|life| {
-            let here = life.binary_search(&Some(at)).ok()?;
-            Some((life.iter().flatten().copied().collect(), here))
-        })
+        let here = history.binary_search_by_key(&at, |moment| moment.at).ok()?;
+        let begins_life = |moment: &Moment| moment.begins_life;
+        let start = history[..here]
+            .iter()
+            .rposition(begins_life)
+            .map_or(0, |begun| begun + 1);
+        let end = history[here..].iter().position(begins_life);
+        let life = &history[start..end.map_or(history.len(), |end| here + end)];
+        Some((life.iter().map(|moment| moment.at).collect(), here - start))
     }
 
     /// Steps that overlap the access at `at`, in the first cell it touches, before and after it.
@@ -78,16 +96,18 @@ impl Memory {
         )
     }
 
-    /// The write whose value the access at `at` saw, if that is certain. It may belong to an earlier life: bytes stay as
-    /// they are.
+    /// The write whose value the access at `at` saw, if that is certain. What was written in an earlier life of the block is
+    /// not what the program reads, though the bytes may still be there.
     pub fn writer(&self, timeline: &Timeline, at: usize) -> Option<usize> {
         let access = timeline.step(at).access()?;
         let history = self.cells.get(&(access.address / CELL_BYTES * CELL_BYTES))?;
+        let here = history.partition_point(|moment| moment.at < at);
         let wrote = |step: &usize| {
             let other = timeline.step(*step).access();
-            *step < at && other.is_some_and(|other| other.writes && !other.pending && other.overlaps(access))
+            other.is_some_and(|other| other.writes && !other.pending && other.overlaps(access))
         };
-        let last = history.iter().rev().flatten().copied().find(wrote);
+        let life = history[..here].iter().rev().take_while(|moment| !moment.begins_life);
+        let last = life.map(|moment| moment.at).find(wrote);
         last.filter(|write| timeline.is_certain(*write, at))
     }
 
@@ -100,24 +120,42 @@ impl Memory {
 
     /// The free of the block that the access at `at` touches, if the access came after it or nothing orders the two.
     ///
-    /// Freeing is no event, so which of two unordered ones came first may differ from replay to replay. What was read
-    /// tells which life of the block is meant: the one it was written in.
+    /// A block that was allocated again by then is alive, and using it is right. Unless the thread cannot know of its new
+    /// life: then the pointer it used tells which life was meant.
     pub fn freed(&self, timeline: &Timeline, at: usize) -> Option<usize> {
         let access = timeline.step(at).access()?;
-        let (_, steps) = self.blocks.range(..=access.address).next_back()?;
+        let (block, steps) = self.blocks.range(..=access.address).next_back()?;
         let is_free = |step: &usize| match timeline.step(*step).entry.what {
             What::Free { address, bytes } => access.address < address.saturating_add(bytes),
             _ => false,
         };
-        let before = steps.partition_point(|step| *step < at);
-        let free = match self.writer(timeline, at).filter(|_| access.reads) {
-            Some(writer) => steps.iter().copied().find(|step| *step > writer && is_free(step)),
-            None => {
-                let around = [before.checked_sub(1), Some(before)].into_iter().flatten();
-                around.filter_map(|i| steps.get(i).copied()).find(is_free)
-            }
+        let is_known = |step: &usize| matches!(timeline.order(*step, at), Order::Same | Order::Synchronised);
+        let is_allocation = |step: &usize| matches!(timeline.step(*step).entry.what, What::Allocate { .. });
+        let now = steps.partition_point(|step| *step < at);
+        // The life that the thread may know of.
+        let begun = steps[..now]
+            .iter()
+            .rposition(|step| is_allocation(step) && is_known(step));
+        let since = begun.map_or(0, |begun| begun + 1);
+        let free = since + steps[since..].iter().position(is_free)?;
+        let is_alive_again = free < now && steps[free..now].iter().any(is_allocation);
+        let free = steps[free];
+        if is_alive_again && !self.pointer_is_older(timeline, at, *block, free) {
+            return None;
+        }
+        Some(free).filter(|free| *free < at || timeline.order(*free, at) == Order::Unordered)
+    }
+
+    /// Was the pointer to `block` that the thread read last, before `at`, written before `free`?
+    fn pointer_is_older(&self, timeline: &Timeline, at: usize, block: u64, free: usize) -> bool {
+        let thread = timeline.step(at).thread;
+        let is_pointer = |read: &usize| {
+            let access = timeline.step(*read).access();
+            access.is_some_and(|access| access.reads && access.bytes == 8 && access.value == Some(block))
         };
-        free.filter(|free| *free < at || timeline.order(*free, at) == Order::Unordered)
+        let read = timeline.back_from(thread, at).take(POINTER_WINDOW).find(is_pointer);
+        let written = read.and_then(|read| self.writer(timeline, read));
+        written.is_some_and(|written| written < free)
     }
 }
 

@@ -5,12 +5,15 @@ use crate::races;
 use crate::races::Race;
 use crate::suspects;
 use crate::suspects::Finding;
+use crate::suspects::Suspects;
 use crate::timeline::Step;
 use crate::timeline::Timeline;
 use crate::trace::Traces;
 use crate::trace::What;
 use crate::waits;
 use crate::waits::Wait;
+use run_model::SiteId;
+use std::collections::BTreeMap;
 
 /// How the run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +31,9 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 pub struct Report {
     pub ending: Ending,
+    /// Where it began to fail: an exception or panic that was thrown, a call of `exit`. Nothing that this thread did
+    /// afterwards is looked at.
+    pub anchor: Option<Step>,
     /// What the thread that died of a signal was doing.
     pub fault: Option<Fault>,
     /// The last reads of the failing thread, one for each place in the source, the newest first. What nobody ever
@@ -39,8 +45,13 @@ pub struct Report {
     pub cycle: Vec<u32>,
     /// The likeliest first; the first one is the culprit.
     pub findings: Vec<Finding>,
+    /// How many accesses were tried for patterns, back from the failure.
+    pub tried: u64,
     /// All races, the one nearest to the end first.
     pub races: Vec<Race>,
+    /// By sequence number, for steps in library code that are named above: the last thing that the same thread did before in
+    /// code that is not. The library was called after it.
+    pub before: BTreeMap<u64, Step>,
     /// Steps that the traces hold, and older ones that they could not: accesses to memory of one thread, and others.
     pub steps: u64,
     pub private_lost: u64,
@@ -77,6 +88,8 @@ pub enum Writer {
 }
 
 const READS_SHOWN: usize = 6;
+/// Accesses on the way out, at most: destructors, handlers, what catches an exception.
+const UNWINDING: usize = 256;
 /// How far back reads are looked for.
 const READS_WINDOW: usize = 64;
 /// A field of a structure is at most this far from the pointer to it.
@@ -92,10 +105,13 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
         Ending::Stopped => {}
         Ending::Success => waits.clear(),
     }
-    let failing: Vec<u32> = match ending {
-        Ending::Signal { thread, .. } | Ending::Status { thread, .. } => vec![thread],
-        Ending::Stopped => waits.iter().map(|wait| wait.thread).collect(),
-        Ending::Success => Vec::new(),
+    let all = timeline.steps.len();
+    let anchor = anchor(&timeline, ending);
+    let failing: Vec<(u32, usize)> = match (anchor, ending) {
+        (Some(anchor), _) => vec![(timeline.step(anchor).thread, anchor)],
+        (None, Ending::Signal { thread, .. } | Ending::Status { thread, .. }) => vec![(thread, all)],
+        (None, Ending::Stopped) => waits.iter().map(|wait| (wait.thread, all)).collect(),
+        (None, Ending::Success) => Vec::new(),
     };
     let (fault, pointer) = match ending {
         Ending::Signal { thread, .. } => fault(&timeline, thread),
@@ -112,11 +128,14 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
             }
         )
     };
-    Report {
+    let Suspects { findings, tried } = suspects::find(&timeline, &memory, &failing, pointer);
+    let races = races::find(&timeline, &memory);
+    let mut report = Report {
         ending,
+        anchor: anchor.map(|at| *timeline.step(at)),
         fault,
         reads: match failing[..] {
-            [thread] => last_reads(&timeline, &memory, thread, private_lost + shared_lost > 0),
+            [(thread, end)] => last_reads(&timeline, &memory, thread, end, private_lost + shared_lost > 0),
             _ => Vec::new(),
         },
         cycle: if ending == Ending::Stopped {
@@ -125,8 +144,10 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
             Vec::new()
         },
         waits,
-        findings: suspects::find(&timeline, &memory, &failing, pointer),
-        races: races::find(&timeline, &memory),
+        findings,
+        tried,
+        races,
+        before: BTreeMap::new(),
         steps: timeline.steps.len() as u64,
         private_lost,
         shared_lost,
@@ -135,7 +156,87 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
             .iter()
             .any(|step| step.access().is_some_and(|a| !a.atomic)),
         uses_openmp: timeline.steps.iter().any(is_openmp),
+    };
+    report.before = callers(traces, &timeline, &report);
+    report
+}
+
+/// For all steps of the report that are in library code, what their thread did before in other code.
+fn callers(traces: &Traces, timeline: &Timeline, report: &Report) -> BTreeMap<u64, Step> {
+    let is_library = |step: &Step| traces.library_sites.contains(&step.entry.site);
+    let found = report
+        .findings
+        .iter()
+        .flat_map(|f| [Some(f.mine), Some(f.theirs), f.again]);
+    let races = report
+        .races
+        .iter()
+        .flat_map(|race| [Some(race.first), Some(race.second)]);
+    let reads = report.reads.iter().flat_map(|read| match read.writer {
+        Writer::Step(writer, _) => [Some(read.step), Some(writer)],
+        _ => [Some(read.step), None],
+    });
+    let waits = report.waits.iter().map(|wait| wait.step);
+    let fault = report
+        .fault
+        .into_iter()
+        .flat_map(|fault| [fault.step, fault.access, fault.pointer]);
+    let named = found
+        .chain(races)
+        .chain(reads)
+        .chain(waits)
+        .chain(fault)
+        .chain([report.anchor]);
+    let mut before = BTreeMap::new();
+    for step in named.flatten().filter(is_library) {
+        let at = timeline
+            .steps
+            .partition_point(|other| other.entry.sequence < step.entry.sequence);
+        let mut back = timeline.back_from(step.thread, at).map(|at| *timeline.step(at));
+        // A place without a name is no help.
+        let caller = back.find(|other| !is_library(other) && other.entry.site != SiteId(0));
+        if let Some(caller) = caller {
+            before.insert(step.entry.sequence, caller);
+        }
     }
+    before
+}
+
+/// The place where the program began to fail, if the failing thread did more after it.
+///
+/// Rust: the first panic that ended its thread, whoever noticed. Otherwise what the ending thread threw or decided last,
+/// unless it did so much since that this cannot be its end.
+fn anchor(timeline: &Timeline, ending: Ending) -> Option<usize> {
+    let (Ending::Signal { thread, .. } | Ending::Status { thread, .. }) = ending else {
+        return None;
+    };
+    let is_panic = |at: &usize| matches!(timeline.step(*at).entry.what, What::Thrown { is_panic: true });
+    let ended_its_thread = |at: &usize| {
+        let me = timeline.step(*at).thread;
+        let mut since = timeline.steps[*at + 1..].iter().filter(|step| step.thread == me);
+        since
+            .clone()
+            .all(|step| !matches!(step.entry.what, What::Spawn { .. } | What::Thrown { .. }))
+            && since.by_ref().filter(|step| step.access().is_some()).count() <= UNWINDING
+    };
+    let mut panics = (0..timeline.steps.len()).filter(is_panic);
+    panics.find(ended_its_thread).or_else(|| {
+        let mut accesses = 0;
+        let mut found = None;
+        for at in timeline.back_from(thread, timeline.steps.len()) {
+            match timeline.step(at).entry.what {
+                What::Thrown { .. } | What::Exiting => found = Some(at),
+                What::Access(_) => accesses += 1,
+                // A crash is where it is, whatever came before.
+                What::Fatal { signal: 7 | 11, .. } => return None,
+                _ => {}
+            }
+            if accesses > UNWINDING {
+                break;
+            }
+        }
+        found
+    })
 }
 
 /// What the thread died in, and the place of the read that gave it a bad pointer.
@@ -178,9 +279,9 @@ fn fault(timeline: &Timeline, thread: u32) -> (Option<Fault>, Option<usize>) {
     (Some(fault), pointer)
 }
 
-fn last_reads(timeline: &Timeline, memory: &Memory, thread: u32, incomplete: bool) -> Vec<Read> {
+fn last_reads(timeline: &Timeline, memory: &Memory, thread: u32, end: usize, incomplete: bool) -> Vec<Read> {
     let mut reads: Vec<Read> = Vec::new();
-    for at in timeline.back_from(thread, timeline.steps.len()).take(READS_WINDOW) {
+    for at in timeline.back_from(thread, end).take(READS_WINDOW) {
         let step = *timeline.step(at);
         let is_read = step.access().is_some_and(|access| access.reads && !access.pending);
         if !is_read

@@ -1,17 +1,24 @@
 //! Which unordered accesses have to do with the failure? Those nearest to it.
 //!
-//! From where the failing thread ended we look at its last accesses, and for each that read what another thread had
-//! written, at the last accesses of that thread before the write, and so on: what was read is what went wrong, and who
-//! wrote it may have been misled in turn. Each access looked at is tried for the patterns below; the nearest one that
-//! fits is the likely culprit. Nearness is counted in threads passed through, then in accesses back from there.
+//! From where the failing thread failed we look at its last accesses, and for each that read what was written by another
+//! thread, or by itself long before, at the accesses of the writer before that write, and so on: what was read is what went
+//! wrong, and who wrote it may have been misled in turn. Each access looked at is tried for the patterns below; the nearest
+//! one that fits is the likely culprit. Nearness is counted in writes passed through, then in accesses back from there.
+//!
+//! What nothing orders comes first. After it comes what was ordered only because a lock was taken, or an atomic accessed, in
+//! this order (`Timeline::is_reversible`): a check and its use in two critical sections, a value seen before or after its
+//! time. What a creation, a join or a signal orders is never blamed.
 //!
 //! The interleavings are the unserialisable ones of AVIO (Lu, Tucek, Qin, Zhou, ASPLOS 2006), restricted to those with a
 //! write of the other thread in the middle.
 use crate::clocks::Order;
+use crate::clocks::gives_back;
 use crate::memory::Memory;
 use crate::races::is_race;
 use crate::timeline::Step;
 use crate::timeline::Timeline;
+use crate::trace::Access;
+use crate::trace::What;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 
@@ -38,9 +45,9 @@ pub struct Finding {
     pub mine: Step,
     pub theirs: Step,
     pub again: Option<Step>,
-    /// Synchronised, if each is under a lock but not both of mine under the same hold of it.
+    /// Synchronised, if only the order in which locks were taken or atomics accessed put them in this order.
     pub order: Order,
-    /// How many threads lie between the failure and this.
+    /// How many writes lead from this to the failure.
     pub depth: u32,
 }
 
@@ -62,7 +69,19 @@ const DIRECT: i64 = -2;
 const OVERWRITTEN: i64 = 40;
 /// A write that changed nothing explains little.
 const SILENT: i64 = 30;
-const SYNCHRONISED: i64 = 1000;
+/// Only the order of locks orders it.
+const LOCKED: i64 = 1000;
+/// Under locks, to see what another thread wrote is how threads talk to each other. To miss it says a little more.
+const LOCKED_EARLY: i64 = 100;
+const LOCKED_READ: i64 = 250;
+/// A thread that looks again after it has written itself.
+const AFTER_WRITE: i64 = 20;
+/// A read in an earlier critical section than the last, for each that lies between.
+const EARLIER_SECTION: i64 = 10;
+/// Under locks: what was written in between was neither 0 nor had been, so that a test of it will have had the same outcome.
+const SAME_OUTCOME: i64 = 10;
+/// An atomic load and an atomic store that overwrites what came in between.
+const ATOMIC: i64 = 100;
 const AFTER_FREE: i64 = -40;
 /// The read of the pointer that the thread crashed on.
 const POINTER: i64 = -60;
@@ -72,35 +91,51 @@ struct Search<'a> {
     memory: &'a Memory,
     /// The read of the bad pointer.
     pointer: Option<usize>,
+    /// Critical sections that the thread left between the access that is tried and where we came from.
+    sections: i64,
     found: Vec<(i64, Finding)>,
 }
 
-/// Findings from the ends of the `failing` threads on, the likeliest first, one for each pattern and pair of sites.
-pub fn find(timeline: &Timeline, memory: &Memory, failing: &[u32], pointer: Option<usize>) -> Vec<Finding> {
+pub struct Suspects {
+    pub findings: Vec<Finding>,
+    /// How many accesses were tried.
+    pub tried: u64,
+}
+
+/// Findings from where the `failing` threads failed on, the likeliest first, one for each pattern and pair of sites. Of each
+/// thread only what it did before that place in the timeline counts.
+pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], pointer: Option<usize>) -> Suspects {
     let mut search = Search {
         timeline,
         memory,
         pointer,
+        sections: 0,
         found: Vec::new(),
     };
-    let mut queue: VecDeque<(u32, usize, u32)> = failing
-        .iter()
-        .map(|thread| (*thread, timeline.steps.len(), 0))
-        .collect();
+    let mut queue: VecDeque<(u32, usize, u32)> = failing.iter().map(|(thread, end)| (*thread, *end, 0)).collect();
     let mut seen = BTreeSet::new();
+    let mut tried = BTreeSet::new();
     while let Some((thread, end, depth)) = queue.pop_front() {
         if !seen.insert((thread, end)) || seen.len() > PLACES_MAX {
             continue;
         }
         let window = if depth == 0 { WINDOW } else { WINDOW_DEEPER };
-        let accesses = timeline
-            .back_from(thread, end)
-            .filter(|at| timeline.step(*at).access().is_some());
-        for (distance, at) in (0..).zip(accesses.take(window)) {
+        let mut sections = 0;
+        let accesses = timeline.back_from(thread, end).filter_map(|at| {
+            let step = timeline.step(at);
+            sections += i64::from(matches!(step.entry.what, What::Sync { op, .. } if gives_back(op)));
+            step.access().map(|_| (at, sections))
+        });
+        let window: Vec<(usize, i64)> = accesses.take(window).collect();
+        let oldest = window.last().map_or(0, |(at, _)| *at);
+        for (distance, (at, sections)) in (0..).zip(window) {
+            search.sections = sections;
             search.try_access(at, depth, distance);
+            tried.insert(at);
+            // What the thread wrote itself, nearby, is in the window.
             let writer = memory
                 .writer(timeline, at)
-                .filter(|w| timeline.step(*w).thread != thread);
+                .filter(|writer| timeline.step(*writer).thread != thread || *writer < oldest);
             if let Some(writer) = writer
                 && depth < DEPTH_MAX
                 && timeline.step(at).access().is_some_and(|access| access.reads)
@@ -114,7 +149,10 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[u32], pointer: Opti
     search
         .found
         .retain(|(_, f)| kept.insert((f.pattern, f.mine.entry.site, f.theirs.entry.site)));
-    search.found.into_iter().map(|(_, finding)| finding).collect()
+    Suspects {
+        findings: search.found.into_iter().map(|(_, finding)| finding).collect(),
+        tried: tried.len() as u64,
+    }
 }
 
 impl Search<'_> {
@@ -123,11 +161,16 @@ impl Search<'_> {
             .into_iter()
             .flatten()
             .map(|at| self.timeline.order(at, theirs));
-        let unordered = orders.clone().any(|order| order == Order::Unordered);
-        let order = if unordered {
-            Order::Unordered
-        } else {
-            orders.max().unwrap_or(Order::Same)
+        // Two atomic accesses are no race: which of them comes first is for the program to put up with.
+        let races = |at: usize| pattern == Pattern::UseAfterFree || is_race(self.timeline, at, theirs);
+        let pairs = [Some(mine), again].into_iter().flatten().zip(orders.clone());
+        let unordered = pairs
+            .into_iter()
+            .any(|(at, order)| order == Order::Unordered && races(at));
+        let order = match orders.max().unwrap_or(Order::Same) {
+            _ if unordered => Order::Unordered,
+            Order::Unordered => Order::Synchronised,
+            other => other,
         };
         let step = |at: usize| *self.timeline.step(at);
         let finding = Finding {
@@ -139,6 +182,29 @@ impl Search<'_> {
             depth,
         };
         self.found.push((score, finding));
+    }
+
+    /// Are both atomic? That one sees the other, or does not, is what atomics are for; only an update can get lost between them.
+    fn are_atomic(&self, a: usize, b: usize) -> bool {
+        let is_atomic = |at: usize| self.timeline.step(at).access().is_some_and(|access| access.atomic);
+        is_atomic(a) && is_atomic(b)
+    }
+
+    /// Of writes of the same value, one after the other and the last at `writer`: the first. It made the value what it is.
+    fn origin(&self, before: &[usize], writer: usize) -> usize {
+        let Some(access) = self.timeline.step(writer).access() else {
+            return writer;
+        };
+        let here = before.partition_point(|at| *at < writer);
+        let writes = before[..here].iter().rev().copied().filter(|at| self.writes(*at));
+        let value_of = |at: usize| {
+            self.timeline
+                .step(at)
+                .access()
+                .and_then(|earlier| earlier.value_of(access))
+        };
+        let same = writes.take_while(|at| access.value.is_some() && value_of(*at) == access.value);
+        same.last().unwrap_or(writer)
     }
 
     /// Tries all patterns on the access at `at`, `distance` accesses before the place we came from.
@@ -164,25 +230,51 @@ impl Search<'_> {
         }
     }
 
+    /// How much less it says that the two came in this order than if nothing had ordered them; `None` if they had to.
+    fn looseness(&self, a: usize, b: usize) -> Option<i64> {
+        let timeline = self.timeline;
+        if is_race(timeline, a, b) {
+            return Some(0);
+        }
+        let (one, other) = (timeline.step(a).access()?, timeline.step(b).access()?);
+        let conflict = (one.writes || other.writes) && one.overlaps(other);
+        let atomic = if one.atomic && other.atomic { ATOMIC } else { 0 };
+        (conflict && timeline.is_reversible(a, b)).then_some(LOCKED + atomic)
+    }
+
     /// Did the read at `at` see a write it need not have seen, or miss one it might have seen?
     fn try_read(&mut self, before: &[usize], after: &[usize], at: usize, score: i64, depth: u32) {
         let timeline = self.timeline;
         let writer = self.memory.writer(timeline, at);
-        let racing = writer.filter(|writer| is_race(timeline, *writer, at));
-        let is_news = racing.is_some_and(|writer| !self.has_read_before(before, writer, at));
-        if let Some(writer) = racing {
+        let loose = writer.and_then(|writer| match self.looseness(writer, at)? {
+            0 => Some((writer, 0)),
+            _ => {
+                let origin = self.origin(before, writer);
+                Some((origin, self.looseness(origin, at)?))
+            }
+        });
+        let loose = loose.filter(|(writer, _)| !self.are_atomic(*writer, at));
+        let is_news = loose.is_some_and(|(writer, _)| !self.has_read_before(before, writer, at));
+        if let Some((writer, looseness)) = loose {
             let stale = if is_news { 0 } else { STALE };
-            let score = score + stale + self.silence(before, writer);
+            let usual = match looseness {
+                0 => 0,
+                _ => looseness + LOCKED_READ + EARLIER_SECTION * self.sections,
+            };
+            let score = score + stale + usual + self.silence(before, writer);
             self.note(score, depth, Pattern::ReadFrom, at, writer, None);
         }
-        let next = after
-            .iter()
-            .find(|next| self.writes(**next) && is_race(timeline, at, **next));
-        if let (Some(next), Some(access)) = (next, timeline.step(at).access()) {
-            let changes = timeline.step(*next).access().and_then(|a| a.value_of(access)) != access.value;
+        let writes = || after.iter().copied().filter(|next| self.writes(*next));
+        let racing = writes().find(|next| is_race(timeline, at, *next));
+        // Under locks only the very next write: over what the thread wrote itself, it is another matter.
+        let locked = || Some((writes().next()?, self.looseness(at, writes().next()?)? + LOCKED_EARLY));
+        let next = racing.map(|next| (next, 0)).or_else(locked);
+        let next = next.filter(|(next, _)| !self.are_atomic(at, *next));
+        if let (Some((next, looseness)), Some(access)) = (next, timeline.step(at).access()) {
+            let changes = timeline.step(next).access().and_then(|a| a.value_of(access)) != access.value;
             let early = if is_news { TOO_EARLY } else { 0 };
-            let score = score + early + if changes { 0 } else { SILENT };
-            self.note(score, depth, Pattern::ReadTooEarly, at, *next, None);
+            let score = score + early + looseness + if changes { 0 } else { SILENT };
+            self.note(score, depth, Pattern::ReadTooEarly, at, next, None);
         }
     }
 
@@ -226,19 +318,34 @@ impl Search<'_> {
         let (Some(first), Some(second)) = (timeline.step(mine).access(), timeline.step(at).access()) else {
             return;
         };
-        if first.atomic && second.atomic && timeline.step(theirs).access().is_some_and(|a| a.atomic) {
-            return;
-        }
         let pattern = match (first.reads, second.reads, second.writes) {
             (true, false, true) => Pattern::LostUpdate,
             (_, true, _) => Pattern::Interleaved,
             _ => return,
         };
-        let unordered = is_race(timeline, mine, theirs) || is_race(timeline, theirs, at);
+        if pattern != Pattern::LostUpdate && self.are_atomic(mine, theirs) && self.are_atomic(theirs, at) {
+            return;
+        }
+        // The other thread could have come before both, or after both.
+        let (Some(before_it), Some(after_it)) = (self.looseness(mine, theirs), self.looseness(theirs, at)) else {
+            return;
+        };
+        let looseness = if before_it.min(after_it) == 0 {
+            0
+        } else {
+            before_it.max(after_it)
+        };
         // A write that is lost says more than a read that saw it.
-        let preference = i64::from(pattern != Pattern::LostUpdate);
-        let penalty = if unordered { 0 } else { SYNCHRONISED } + self.silence(before, theirs);
-        self.note(score + preference + penalty, depth, pattern, mine, theirs, Some(at));
+        let preference = i64::from(pattern != Pattern::LostUpdate) + if first.reads { 0 } else { AFTER_WRITE };
+        let same = |access: &Access, other: &Access| match (access.value, other.value_of(access)) {
+            (Some(value), Some(other)) => (value == 0) == (other == 0),
+            _ => false,
+        };
+        let wrote = timeline.step(theirs).access();
+        let is_same = looseness > 0 && wrote.is_some_and(|wrote| same(first, wrote));
+        let outcome = if is_same { SAME_OUTCOME } else { 0 };
+        let penalty = looseness + preference + outcome + self.silence(before, theirs);
+        self.note(score + penalty, depth, pattern, mine, theirs, Some(at));
     }
 
     /// What happened to the same bytes before: the last update that was lost, and the last two unordered writes.
@@ -251,19 +358,25 @@ impl Search<'_> {
             }
             let me = timeline.step(*write).thread;
             let theirs = before[..i].iter().rposition(|b| self.writes(*b));
-            let Some(theirs) = theirs.filter(|theirs| is_race(timeline, before[*theirs], *write)) else {
+            let loose = theirs.and_then(|theirs| Some((theirs, self.looseness(before[theirs], *write)?)));
+            let Some((theirs, looseness)) = loose else {
                 continue;
             };
             let other = before[theirs];
-            self.note(score + OVERWRITTEN, depth, Pattern::Overwritten, *write, other, None);
+            if looseness == 0 {
+                self.note(score + OVERWRITTEN, depth, Pattern::Overwritten, *write, other, None);
+            }
             let mine = before[..theirs].iter().rposition(|b| timeline.step(*b).thread == me);
             let reads = |at: usize| timeline.step(at).access().is_some_and(|access| access.reads);
             let read_between = before[theirs + 1..i]
                 .iter()
                 .any(|b| timeline.step(*b).thread == me && reads(*b));
-            if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && !read_between) {
+            let is_loose = |mine: usize| self.looseness(before[mine], other).is_some();
+            // Who reads as it writes has seen what it writes over.
+            let is_blind = !read_between && !reads(*write);
+            if let Some(mine) = mine.filter(|mine| reads(before[*mine]) && is_blind && is_loose(*mine)) {
                 let (mine, again) = (before[mine], Some(*write));
-                let farther = if Some(i) == last_write { DIRECT } else { ELSEWHERE };
+                let farther = looseness + if Some(i) == last_write { DIRECT } else { ELSEWHERE };
                 self.note(score + farther, depth, Pattern::LostUpdate, mine, other, again);
                 return;
             }

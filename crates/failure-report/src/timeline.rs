@@ -1,5 +1,6 @@
 //! All entries of all threads in one list, in the order in which they happened.
 use crate::clocks::Clocks;
+use crate::clocks::Edges;
 use crate::clocks::Order;
 use crate::trace::Access;
 use crate::trace::Entry;
@@ -29,6 +30,8 @@ pub struct Timeline {
     pub steps: Vec<Step>,
     pub threads: usize,
     clocks: Clocks,
+    /// What locks and updates of atomics do not order.
+    fixed: Clocks,
     /// Before this sequence number, shared accesses and synchronisation may be missing.
     complete_from: u64,
     /// By thread: before this, accesses of the thread to private memory may be missing.
@@ -45,7 +48,8 @@ impl Timeline {
         let complete_from = traces.threads.iter().map(|trace| trace.complete_from).max();
         let threads = traces.threads.len();
         Timeline {
-            clocks: Clocks::new(&steps, threads),
+            clocks: Clocks::new(&steps, threads, Edges::All),
+            fixed: Clocks::new(&steps, threads, Edges::WithoutLocks),
             steps,
             threads,
             complete_from: complete_from.unwrap_or(0),
@@ -70,6 +74,19 @@ impl Timeline {
         } else {
             Order::Unordered
         }
+    }
+
+    /// Could the two have come in the other order, if a lock had been taken, or an atomic accessed, in another order? What
+    /// was done before a thread was created, after it was joined or after it signalled could not.
+    pub fn is_reversible(&self, a: usize, b: usize) -> bool {
+        let (first, second) = (a.min(b), a.max(b));
+        let (one, other) = (&self.steps[first], &self.steps[second]);
+        let is_fixed = match other.access().is_some_and(|access| access.atomic) {
+            // What it sees orders it only because it came second.
+            true => self.fixed.is_before_entry(one.thread, first, second),
+            false => self.fixed.is_before(one.thread, first, second),
+        };
+        one.thread != other.thread && one.entry.sequence >= self.complete_from && !is_fixed
     }
 
     /// Is nothing missing between a write and a later read of the same memory that could have written it, too?

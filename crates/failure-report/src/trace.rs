@@ -1,11 +1,14 @@
 //! What all threads did in one replay.
 use run_model::Op;
 use run_model::SiteId;
+use std::collections::BTreeSet;
 
 /// By thread index.
 #[derive(Clone, Debug, Default)]
 pub struct Traces {
     pub threads: Vec<ThreadTrace>,
+    /// Places in code that the program's author did not write, and which was not inlined into theirs.
+    pub library_sites: BTreeSet<SiteId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -65,6 +68,12 @@ pub enum What {
         signal: u32,
         address: u64,
     },
+    /// An exception is thrown; `is_panic` if it is Rust's. What the thread does next is unwinding, or what catches it.
+    Thrown {
+        is_panic: bool,
+    },
+    /// The thread asks for the end of the process. What it does next are handlers and destructors.
+    Exiting,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

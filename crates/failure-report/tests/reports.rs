@@ -44,7 +44,7 @@ fn a_racing_write_that_was_read_is_the_culprit() {
 }
 
 #[test]
-fn the_same_under_one_lock_is_none() {
+fn the_same_under_one_lock_is_no_race() {
     let mut script = Script::default();
     for (thread, site) in [(1, 20), (2, 14)] {
         script.sync(thread, 0, Op::MutexLock, LOCK);
@@ -55,7 +55,9 @@ fn the_same_under_one_lock_is_none() {
         script.sync(thread, 0, Op::MutexUnlock, LOCK);
     }
     let report = died(script, 2);
-    assert_eq!(report.findings, []);
+    // Who took the lock first may matter all the same.
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 14, 20));
+    assert_eq!(report.findings[0].order, Order::Synchronised);
     assert_eq!(report.races, []);
     assert!(matches!(report.reads[0].writer, Writer::Step(_, Order::Synchronised)));
 }
@@ -183,10 +185,12 @@ fn a_freed_block_is_not_read_by_right() {
     script.step(0, 12, block(free));
     assert_eq!(died(script, 1).findings, []);
 
-    // Allocated again, but what is read is from before.
+    // Allocated again, but the pointer is from before.
     let mut script = Script::default();
     script.step(1, 10, block(allocate));
     script.write(1, 11, X + 8, 9);
+    script.write(1, 30, Y, X);
+    script.read(2, 31, Y, X);
     script.step(1, 12, block(free));
     script.step(1, 13, block(allocate));
     script.read(2, 20, X + 8, 9);
@@ -357,4 +361,260 @@ fn who_spins_on_a_lost_update_learns_of_the_update() {
     script.read(2, 20, X, 1);
     let report = explain(&script.traces(), Ending::Stopped);
     assert_eq!(culprit(&report), (Pattern::LostUpdate, 16, 17));
+}
+
+/// One critical section of `thread` under LOCK.
+fn locked(script: &mut Script, thread: u32, body: impl FnOnce(&mut Script)) {
+    script.sync(thread, 0, Op::MutexLock, LOCK);
+    body(script);
+    script.sync(thread, 0, Op::MutexUnlock, LOCK);
+}
+
+#[test]
+fn a_block_that_was_allocated_again_has_a_new_life() {
+    let allocate = What::Allocate { address: X, bytes: 64 };
+    let free = What::Free { address: X, bytes: 64 };
+    // T1 frees it and allocates it again, and hands it to T2 under a lock; what T2 finds there was not set.
+    let mut script = Script::default();
+    script.step(1, 10, allocate);
+    script.write(1, 11, X + 8, 9);
+    script.step(1, 12, free);
+    script.step(1, 13, allocate);
+    locked(&mut script, 1, |script| _ = script.write(1, 14, Y, X));
+    locked(&mut script, 2, |script| _ = script.read(2, 20, Y, X));
+    script.read(2, 21, X + 8, 9);
+    let report = died(script, 2);
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|found| found.pattern != Pattern::UseAfterFree)
+    );
+    assert_eq!(report.races, []);
+    // What was written in the earlier life is not what T2 read.
+    assert!(report.reads.iter().all(|read| read.step.entry.site.0 != 21));
+
+    // The same, handed over without a lock: that is the mistake, not the free before.
+    let mut script = Script::default();
+    script.step(1, 10, allocate);
+    script.write(1, 11, X + 8, 9);
+    script.step(1, 12, free);
+    script.step(1, 13, allocate);
+    script.write(1, 14, Y, X);
+    script.read(2, 20, Y, X);
+    script.read(2, 21, X + 8, 9);
+    assert_eq!(culprit(&died(script, 2)), (Pattern::ReadFrom, 20, 14));
+}
+
+#[test]
+fn what_was_done_before_a_thread_was_created_is_not_blamed() {
+    let mut script = Script::default();
+    script.write(0, 10, X, 1);
+    script.spawn(0, 1);
+    locked(&mut script, 1, |script| _ = script.write(1, 20, X, 2));
+    script.step(1, 0, What::Exit);
+    script.join(0, 1);
+    script.read(0, 11, X, 2);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(report.findings, []);
+
+    // It races with what came after the creation alone.
+    let mut script = Script::default();
+    script.write(0, 10, X, 1);
+    script.spawn(0, 1);
+    script.write(1, 20, X, 2);
+    script.read(0, 11, X, 2);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 11, 20));
+    let blames_10 = |found: &Finding| [found.mine, found.theirs].iter().any(|step| step.entry.site.0 == 10);
+    assert!(!report.findings.iter().any(blames_10));
+}
+
+#[test]
+fn what_came_after_a_panic_is_not_blamed() {
+    // T1 panics on what it read of X; while it unwinds, it reads Y, on which T2 races, too. T0 only notices.
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.write(2, 20, X, 5);
+    script.write(2, 21, Y, 6);
+    script.read(1, 10, X, 5);
+    script.step(1, 10, What::Thrown { is_panic: true });
+    script.read(1, 11, Y, 6);
+    script.step(1, 0, What::Exit);
+    script.join(0, 1);
+    script.read(0, 30, Y, 6);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 101 });
+    assert_eq!(report.anchor.map(|step| step.thread), Some(1));
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
+    assert!(report.findings.iter().all(|found| found.mine.entry.site.0 == 10));
+    assert!(report.reads.iter().all(|read| read.step.entry.site.0 == 10));
+}
+
+#[test]
+fn what_came_after_exit_is_not_blamed() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.write(1, 21, Y, 6);
+    script.read(0, 10, X, 5);
+    script.step(0, 10, What::Exiting);
+    script.read(0, 11, Y, 6);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
+    assert!(report.findings.iter().all(|found| found.mine.entry.site.0 == 10));
+}
+
+#[test]
+fn a_flag_that_a_race_set_leads_back_to_it() {
+    // T1 reads X, racing, and notes it in Y; much later it tests Y and fails.
+    let mut script = Script::default();
+    script.write(2, 20, X, 5);
+    script.read(1, 10, X, 5);
+    script.write(1, 11, Y, 1);
+    for word in 0..200 {
+        script.write(1, 12, 0x9000 + 8 * word, 0);
+    }
+    script.read(1, 13, Y, 1);
+    let report = died(script, 1);
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
+    assert_eq!(report.findings[0].depth, 1);
+}
+
+#[test]
+fn a_check_and_its_use_in_two_critical_sections_are_found() {
+    // Lost update: both read before either writes, each under the lock.
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    locked(&mut script, 1, |script| _ = script.read(1, 31, X, 0));
+    locked(&mut script, 2, |script| _ = script.read(2, 31, X, 0));
+    locked(&mut script, 2, |script| _ = script.write(2, 38, X, 20));
+    locked(&mut script, 1, |script| _ = script.write(1, 38, X, 7));
+    script.join(0, 1);
+    script.join(0, 2);
+    script.read(0, 92, X, 7);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 31, 38));
+    assert_eq!(report.findings[0].order, Order::Synchronised);
+    assert_eq!(report.races, []);
+
+    // Check, then use: what was checked has changed by then.
+    let mut script = Script::default();
+    locked(&mut script, 1, |script| _ = script.read(1, 10, X, 3));
+    locked(&mut script, 2, |script| _ = script.write(2, 20, X, 0));
+    locked(&mut script, 1, |script| _ = script.read(1, 11, X, 0));
+    let report = died(script, 1);
+    assert_eq!(culprit(&report), (Pattern::Interleaved, 10, 20));
+    assert_eq!(report.findings[0].again.map(|step| step.entry.site.0), Some(11));
+}
+
+#[test]
+fn a_waiter_that_was_signalled_is_not_blamed_for_waiting() {
+    const CONDITION: u64 = 0x30;
+    let mut script = Script::default();
+    script.sync(1, 0, Op::MutexLock, LOCK);
+    script.read(1, 10, X, 0);
+    script.sync(1, 11, Op::CondRelease, LOCK);
+    locked(&mut script, 2, |script| {
+        script.write(2, 20, X, 1);
+        script.sync(2, 21, Op::CondSignal, CONDITION);
+    });
+    script.sync(1, 11, Op::CondWake, CONDITION);
+    script.read(1, 10, X, 1);
+    let report = died(script, 1);
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|found| found.pattern != Pattern::Interleaved)
+    );
+}
+
+#[test]
+fn what_is_read_before_its_time_under_a_lock_is_found() {
+    // T2 passes on what T1 has not written yet; T3 sees that they differ.
+    let mut script = Script::default();
+    locked(&mut script, 2, |script| {
+        script.read(2, 25, X, 1);
+        script.write(2, 25, Y, 1);
+    });
+    locked(&mut script, 1, |script| _ = script.write(1, 17, X, 2));
+    locked(&mut script, 3, |script| {
+        script.read(3, 42, X, 2);
+        script.read(3, 42, Y, 1);
+    });
+    assert_eq!(culprit(&died(script, 3)), (Pattern::ReadTooEarly, 25, 17));
+}
+
+#[test]
+fn library_code_is_named_with_what_was_done_before_it_was_called() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.read(2, 13, Y, 0);
+    script.read(2, 14, X, 5);
+    let mut traces = script.traces();
+    traces.library_sites.insert(run_model::SiteId(14));
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
+    let read = report.findings[0].mine;
+    assert_eq!(
+        report.before.get(&read.entry.sequence).map(|step| step.entry.site.0),
+        Some(13)
+    );
+    assert!(!report.before.contains_key(&report.findings[0].theirs.entry.sequence));
+}
+
+#[test]
+fn an_atomic_update_loses_nothing() {
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.atomic(1, 10, X, true, false);
+    script.atomic(2, 20, X, true, true);
+    script.atomic(1, 11, X, true, true);
+    script.join(0, 1);
+    script.join(0, 2);
+    script.read(0, 30, X, 2);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert!(report.findings.iter().all(|found| found.pattern != Pattern::LostUpdate));
+    assert!(report.findings.iter().all(|found| found.order == Order::Synchronised));
+
+    // A load and a store do, though they are atomic.
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.atomic(1, 10, X, true, false);
+    script.atomic(2, 20, X, true, true);
+    script.atomic(1, 11, X, false, true);
+    script.join(0, 1);
+    script.join(0, 2);
+    script.read(0, 30, X, 2);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 10, 20));
+    assert_eq!(report.findings[0].order, Order::Synchronised);
+}
+
+#[test]
+fn atomics_that_threads_wait_for_each_other_with_are_not_blamed() {
+    let mut script = Script::default();
+    script.atomic(1, 10, X, true, true);
+    script.atomic(1, 11, X, true, false);
+    script.atomic(2, 10, X, true, true);
+    script.atomic(1, 11, X, true, false);
+    assert_eq!(died(script, 1).findings, []);
+}
+
+#[test]
+fn who_first_wrote_the_value_is_named() {
+    // T1 sets the flag again and again; what T2 saw it by is the first time.
+    let mut script = Script::default();
+    locked(&mut script, 1, |script| _ = script.write(1, 74, X, 1));
+    locked(&mut script, 1, |script| _ = script.write(1, 75, X, 1));
+    locked(&mut script, 2, |script| _ = script.read(2, 87, X, 1));
+    assert_eq!(culprit(&died(script, 2)), (Pattern::ReadFrom, 87, 74));
 }

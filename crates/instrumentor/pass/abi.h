@@ -8,7 +8,7 @@
 
 namespace refrain::abi {
 
-constexpr uint32_t Version = 12;
+constexpr uint32_t Version = 13;
 
 // The chunk word of address p stands at ChunkShadow + (p / ChunkBytes) * 8.
 constexpr uint64_t ChunkShadow = 0x100000000000;
@@ -42,8 +42,14 @@ enum class SiteKind : uint8_t {
   Range = 4,
   SyncCall = 5,
   Loop = 6,
-  Allocation = 7
+  Allocation = 7,
+  Assembly = 8
 };
+
+// What a statement of inline assembly does to its place, as __refrain_assembly is told.
+constexpr uint32_t AssemblyReads = 0;
+constexpr uint32_t AssemblyWrites = 1;
+constexpr uint32_t AssemblyBoth = 2;
 
 // Shared program elements: 0 means that the instruction alone does not say what it accesses, 1 is memory without a name.
 constexpr uint32_t SpeFirst = 2;

@@ -2,11 +2,13 @@
 //
 //   names        what every access means in the source, as metadata (the first pass of all, names.h)
 //   lockset      which globals need no observation at all (whole module)
-//   per function stores that may be late, then
+//   per function inline assembly, stores that may be late, then
 //                plain f: atomics, sites of synchronisation and allocation calls, instructions that ask the machine
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
+//   teams        of OpenMP: the runtime is told of them
 //   site table   written and registered last
 #include "accesses.h"
+#include "assembly.h"
 #include "atomics.h"
 #include "calls.h"
 #include "clones.h"
@@ -17,6 +19,7 @@
 #include "loops.h"
 #include "options.h"
 #include "std_inline.h"
+#include "teams.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -56,6 +59,7 @@ public:
       dispatch(*F, *Clone, R);
     for (auto [F, Clone] : Clones)
       callClones(*Clone);
+    announceTeams(R);
     Sites.emit();
   }
 
@@ -72,6 +76,7 @@ private:
 
   void function(Function &F) {
     Keep.enter(F);
+    observeAssembly(F, Keep, R, Sites);
     delayStores(F, Keep, R, Sites);
     if (Options.Memory && observesMemory(F)) {
       if (canClone(F)) {

@@ -29,6 +29,21 @@ bool isOfRust(const Module &M) {
 // compiler says otherwise. What such bytes hold does not come back, and does not matter.
 bool mayBeUndefined(const Instruction &I) { return isa<LoadInst>(I) && !I.hasMetadata(LLVMContext::MD_noundef); }
 
+// Whose source is it? A reader looks for a mistake in their own first, then in a package they chose.
+enum class Owner { Reader, Package, Library };
+
+Owner ownerOf(StringRef File) {
+  SmallString<256> Path(File);
+  sys::path::remove_dots(Path, /*remove_dot_dot=*/true);
+  StringRef P = Path;
+  if (P.starts_with("/usr/include/") || P.starts_with("/usr/lib/") || P.starts_with("/usr/local/include/") ||
+      P.starts_with("/rustc/") || P.contains("/lib/rustlib/src/"))
+    return Owner::Library;
+  if (P.contains("/registry/src/") || P.contains("/.cargo/git/checkouts/"))
+    return Owner::Package;
+  return Owner::Reader;
+}
+
 } // namespace
 
 bool isOfStandardLibrary(const DIScope *Scope) {
@@ -70,13 +85,27 @@ uint32_t SiteTable::element(const Instruction &I, abi::SiteKind Kind) {
     S = Elements.ofAllocation(*Call);
   else if (Kind == abi::SiteKind::SyncCall)
     S = Elements.ofLock(*Call);
-  else if (Kind != abi::SiteKind::Range)
+  else if (Kind != abi::SiteKind::Range && Kind != abi::SiteKind::Assembly)
     S = Elements.ofAccess(I);
   if (!S)
     return 0;
   uint32_t Id = S->id();
   Spes.try_emplace({Id, S->Name}, *S);
   return Id;
+}
+
+// Of the places that were inlined into each other, the innermost in the reader's own source; if there is none, the
+// innermost of a package; if there is none either, the outermost: what was called.
+const DILocation *SiteTable::readersLine(const DILocation *Written) const {
+  const DILocation *OfPackage = nullptr, *Last = Written;
+  for (const DILocation *L = Written; L; Last = L, L = L->getInlinedAt()) {
+    Owner O = ownerOf(path(L->getScope()));
+    if (O == Owner::Reader)
+      return L;
+    if (O == Owner::Package && !OfPackage)
+      OfPackage = L;
+  }
+  return OfPackage ? OfPackage : Last;
 }
 
 Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Bytes) {
@@ -86,10 +115,15 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
   const DISubprogram *Home = F->getSubprogram();
   const DIScope *Scope = Home;
   uint32_t Line = Home ? Home->getLine() : 0, Column = 0;
-  if (const DILocation *L = locationNear(I)) {
-    // All atomics of a Rust program are written in the library; the reader wants the line that uses it.
-    while (IsRust && L->getInlinedAt() && isOfStandardLibrary(L->getScope()))
-      L = L->getInlinedAt();
+  uint32_t LibraryLine = 0, LibraryFile = 0;
+  if (const DILocation *Written = locationNear(I)) {
+    // All atomics of a Rust program are written in the library, all containers of a C++ program; the reader wants the line
+    // that uses it, and perhaps the library's as well.
+    const DILocation *L = readersLine(Written);
+    if (L != Written) {
+      LibraryLine = Written->getLine();
+      LibraryFile = string(path(Written->getScope()));
+    }
     Line = L->getLine();
     Column = L->getColumn();
     Scope = L->getScope();
@@ -102,7 +136,8 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
   uint32_t Size = Bytes ? Log2_64_Ceil(Bytes) : 0;
   Key K = {Line, std::min<uint32_t>(Column, 0xffff) | static_cast<uint32_t>(Kind) << 16 | Size << 24,
            string(path(Scope)), string(Name), element(I, Kind),
-           IsRust && mayBeUndefined(I) ? abi::SiteMayBeUndefined : 0};
+           IsRust && mayBeUndefined(I) ? abi::SiteMayBeUndefined : 0,
+           LibraryLine, LibraryFile};
   auto [It, New] = Index.try_emplace(K, Records.size());
   if (New)
     Records.push_back(K);

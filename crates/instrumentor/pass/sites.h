@@ -30,12 +30,13 @@ public:
   bool isRust() const { return IsRust; }
 
 private:
-  using Key = std::array<uint32_t, 6>; // the words of a record that are not zero
+  using Key = std::array<uint32_t, 8>; // the words of a record
 
   uint32_t element(const llvm::Instruction &I, abi::SiteKind Kind);
 
   uint32_t string(llvm::StringRef S);
   std::string path(const llvm::DIScope *Scope) const;
+  const llvm::DILocation *readersLine(const llvm::DILocation *Written) const;
   void emitRegistration();
 
   llvm::Module &M;

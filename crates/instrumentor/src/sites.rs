@@ -9,7 +9,8 @@
 //! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u32 elements  u32 flags (1: for scope sync only)
 //!          site × sites   element × elements   strings, NUL-terminated   zeros up to a multiple of 16
 //! site:    u32 line  u16 column  u8 kind  u8 log2 of the size  u32 file  u32 function   (offsets in the strings)
-//!          u32 element  u32 flags (1: may read bytes that nobody has set)  8 reserved bytes
+//!          u32 element  u32 flags (1: may read bytes that nobody has set)
+//!          u32 line  u32 file   (in the library that the place was inlined from; the line is 0 if it was not)
 //! element: u32 id  u32 kind  u32 name  u32 file  u32 line                               (offsets in the strings)
 //! ```
 //!
@@ -47,6 +48,8 @@ pub enum SiteKind {
     Loop,
     /// A call of malloc, operator new or their kin.
     Allocation,
+    /// Inline assembly that accesses memory in ways that are not observed.
+    Assembly,
 }
 
 impl SiteKind {
@@ -59,6 +62,7 @@ impl SiteKind {
             5 => SiteKind::SyncCall,
             6 => SiteKind::Loop,
             7 => SiteKind::Allocation,
+            8 => SiteKind::Assembly,
             _ => SiteKind::Other,
         }
     }
@@ -76,6 +80,8 @@ pub struct Site {
     pub function: String,
     /// The id of what is accessed, or 0 if the instruction alone does not say.
     pub element: u32,
+    /// File and line of the library's code that was inlined there, if it was.
+    pub library: Option<(String, u32)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -218,6 +224,10 @@ impl SiteTable {
             file: self.string(blob, u32_at(record, 8)?),
             function: self.string(blob, u32_at(record, 12)?),
             element: u32_at(record, 16)?,
+            library: match u32_at(record, 24)? {
+                0 => None,
+                line => Some((self.string(blob, u32_at(record, 28)?), line)),
+            },
         })
     }
 

@@ -63,6 +63,12 @@ fn sites_of_several_modules_are_found_by_their_offset() {
         (first.kind, first.bytes, first.element),
         (SiteKind::Load, 4, 0x12345678)
     );
+    assert_eq!(first.library, None);
+    let mut inlined = bytes.clone();
+    inlined[HEADER_BYTES + 24] = 33;
+    inlined[HEADER_BYTES + 28] = 5;
+    let inlined = SiteTable::from_section(Path::new("program"), &inlined).unwrap();
+    assert_eq!(inlined.lookup(2).unwrap().library, Some(("main".to_owned(), 33)));
     // A string offset out of bounds is an empty name.
     assert_eq!(table.lookup(4).unwrap().function, "");
     assert_eq!(table.lookup(4).unwrap().kind, SiteKind::SyncCall);

@@ -86,7 +86,7 @@ impl SpeList {
             for (_, site) in table.iter() {
                 match (site.kind, site.element) {
                     // A call that is no operation on a lock, such as printf, accesses nothing of the program's.
-                    (SiteKind::SyncCall, 0) => continue,
+                    (SiteKind::SyncCall | SiteKind::Assembly, 0) => continue,
                     (_, 0) => list.sites_indefinite += 1,
                     (_, id) => *counts.entry(id).or_default() += 1,
                 }

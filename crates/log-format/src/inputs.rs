@@ -62,6 +62,14 @@ pub const CANCEL: u32 = 0xfff3;
 pub const SYNC: u32 = 511;
 /// No call either, with a short form: the thread came to a stop for good.
 pub const REST: u32 = 510;
+/// No call: an instruction asked the processor who it is (`cpuid`). The range is what it put into eax, ebx, ecx and edx.
+pub const PROCESSOR: u32 = 505;
+/// No call: an instruction asked for the time-stamp counter, which was so much higher than the last time as the check says, or what the range says,
+/// if there is one. The result is the number of the processor, if that was asked for, too.
+pub const COUNTER: u32 = 506;
+/// No call either: one that is done again in a replay failed. The check condenses what was asked for, and how many such calls there were before; the
+/// result is the call's.
+pub const REFUSED: u32 = 507;
 /// No call has this number: it stands for all numbers that the kernel has no call for, and was answered by it.
 pub const NO_CALL: u32 = 508;
 /// Addresses of ranges that are no memory: which file a call has to do with (a number for the file, its length, an offset), and bytes of it.

@@ -1,8 +1,11 @@
 //! Names of system calls on x86-64, for people.
 use crate::describe;
 use log_format::inputs::CANCEL;
+use log_format::inputs::COUNTER;
 use log_format::inputs::FIRST_SYNC;
 use log_format::inputs::NO_CALL;
+use log_format::inputs::PROCESSOR;
+use log_format::inputs::REFUSED;
 use log_format::inputs::SPAWN;
 use run_model::Op;
 
@@ -66,7 +69,10 @@ const NEWER: [&str; 47] = [
 ];
 
 /// What has a number in the inputs and is no call (docs/log-format.md).
-const NO_CALLS: [(u32, &str); 5] = [
+const NO_CALLS: [(u32, &str); 8] = [
+    (PROCESSOR, "cpuid"),
+    (COUNTER, "rdtsc"),
+    (REFUSED, "a call that failed"),
     (NO_CALL, "a number that is no call"),
     (0xfff0, "turn"),
     (0xfff1, "instruction"),

@@ -223,13 +223,24 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
     let Some(analysed) = sites.analyse(&path, &file, question.is_of_guest) else {
         return Ok(());
     };
-    if analysed.sites.sites.is_empty() {
+    let Sites {
+        sites,
+        locked,
+        instructions,
+        ..
+    } = &analysed.sites;
+    if sites.is_empty() && instructions.is_empty() {
         return Ok(());
     }
-    let Sites { sites, locked, .. } = &analysed.sites;
     // Those that there is no room for are those at the end: a thread runs through them.
     let room = LOCKED_MAX.saturating_sub(sites.len()).min(locked.len());
-    let entries = [encode(sites, kind::CALL), encode(&locked[..room], kind::LOCKED)].concat();
+    let locked = encode(&locked[..room], kind::LOCKED);
+    let entries = [
+        encode(sites, kind::CALL),
+        encode(instructions, kind::INSTRUCTION),
+        locked,
+    ]
+    .concat();
     ControlFile::open_to_write(&own)?.add_object(&analysed.identity, &entries)?;
     Ok(())
 }
@@ -240,7 +251,11 @@ fn table_for(executable: &Path) -> std::result::Result<Vec<u8>, String> {
     let bytes = fs::read(&libc).map_err(|e| format!("cannot read {}: {e}", libc.display()))?;
     let sites = syscall_sites::find(&bytes).map_err(|e| format!("{}: {e}", libc.display()))?;
     let identity = identity(&bytes).ok_or_else(|| format!("{} has no program headers", libc.display()))?;
-    Ok(run_store::call_sites_of(&identity, &encode(&sites.sites, kind::CALL)))
+    let entries = [
+        encode(&sites.sites, kind::CALL),
+        encode(&sites.instructions, kind::INSTRUCTION),
+    ];
+    Ok(run_store::call_sites_of(&identity, &entries.concat()))
 }
 
 /// The libc beside the program's dynamic loader.

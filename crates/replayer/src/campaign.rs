@@ -5,6 +5,7 @@ use crate::call_sites::CallSites;
 use crate::output::PassTo;
 use crate::record::Recording;
 use crate::record::Show;
+use crate::redaction;
 use crate::sys;
 use run_store::Outcome;
 use run_store::RunDirectory;
@@ -114,16 +115,22 @@ impl Campaign {
         meta.argv
             .extend(self.recording.command[1..].iter().cloned().map(Into::into));
         let sites = Arc::clone(&ready.sites);
-        let run = match &self.output {
-            Some(path) => Store::create_at(path)?,
-            None => store.create(self.name.as_deref().unwrap_or(&self.recording.command[0]))?,
+        // As long as there is nothing else, this is what the run has.
+        let mut first = meta.clone();
+        let begin = |run: &RunDirectory| {
+            redaction::redact(&mut first, &self.recording.redact);
+            run.begin(&first)
+        };
+        let (run, _lock) = match &self.output {
+            Some(path) => Store::create_at(path, begin)?,
+            None => store.create(self.name.as_deref().unwrap_or(&self.recording.command[0]), begin)?,
         };
         sys::catch_signals();
         match self.repeat(&run, &mut meta, &sites, &mut progress) {
             Ok(recorded) => self.conclude(store, run, recorded, meta, &sites),
             Err(error) => {
                 // The first error is the one to report; what is left behind is at worst an empty directory.
-                let _ = run.remove();
+                let _ = run.remove_held();
                 Err(error)
             }
         }
@@ -202,7 +209,7 @@ impl Campaign {
             latest_failed = store.set_latest(&run).err();
             Some(run)
         } else {
-            run.remove().map_err(Error::Store)?;
+            run.remove_held().map_err(Error::Store)?;
             None
         };
         Ok(Recorded {

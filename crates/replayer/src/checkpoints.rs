@@ -106,7 +106,7 @@ pub fn write_wishes(directory: &Path, wishes: Option<&Wishes>) -> Result<()> {
     let written = match wishes {
         Some(wishes) => {
             let bytes: Vec<u8> = wishes.positions.iter().flat_map(|at| at.to_le_bytes()).collect();
-            fs::write(&path, bytes)
+            run_store::write_file(&path, &bytes)
         }
         None => match fs::remove_file(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -236,7 +236,7 @@ impl Watched<'_> {
             if ended {
                 return Ok(());
             }
-            if let Some(signal) = sys::take_signal_to_forward() {
+            while let Some(signal) = sys::take_signal_to_forward() {
                 sys::send_signal(gdb.id(), signal);
             }
             thread::sleep(LOOK_EVERY);

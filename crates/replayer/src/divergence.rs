@@ -5,6 +5,7 @@ use crate::describe;
 use crate::describe::push;
 use crate::loaded::LoadedRun;
 use crate::plan::Plan;
+use crate::redaction;
 use crate::supervise::End;
 use crate::supervise::Observed;
 use crate::supervise::ObservedProcess;
@@ -110,6 +111,12 @@ pub fn explain_run(
             turns.reached,
             order.events()
         ));
+    }
+    if let Some(hint) = redaction::hint(&loaded.meta) {
+        explained.hint = Some(match explained.hint {
+            Some(other) => format!("{hint}; {other}"),
+            None => hint,
+        });
     }
     explained
 }

@@ -1,6 +1,7 @@
 //! Why a program cannot be recorded or a run not be replayed: sentences that name the thing and the remedy.
 use run_store::Text;
 use run_store::plain;
+use run_store::shown_path;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -9,6 +10,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 #[derive(Debug)]
 pub enum Error {
+    /// `--max-size` below what every run has on the disk.
+    CapTooSmall {
+        least: u64,
+    },
+    /// The names of `--redact` do not fit.
+    TooManyRedacted {
+        bytes_max: usize,
+    },
     Store(run_store::Error),
 
     // The program.
@@ -225,6 +234,8 @@ impl Error {
             | Error::NeverAttached { .. }
             | Error::NoDebugger { .. }
             | Error::NotInDebugger
+            | Error::CapTooSmall { .. }
+            | Error::TooManyRedacted { .. }
             | Error::NothingFailed { .. } => 2,
             Error::FileLimit { .. } | Error::CannotBegin { .. } => 125,
             _ => 3,
@@ -243,6 +254,14 @@ impl std::error::Error for Error {}
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Error::CapTooSmall { least } => write!(
+                f,
+                "a run of this program takes {} KB on the disk before anything is logged; give --max-size that much or more",
+                least >> 10
+            ),
+            Error::TooManyRedacted { bytes_max } => {
+                write!(f, "the names of --redact have more than {bytes_max} bytes; give fewer")
+            }
             Error::Store(error) => error.fmt(f),
             Error::ProgramNotInPath { name, is_here: true } => {
                 write!(
@@ -257,12 +276,12 @@ impl fmt::Display for Error {
                 )
             }
             Error::ProgramNotFound { path, source } => {
-                write!(f, "cannot read the program {}: {}", path.display(), plain(source))
+                write!(f, "cannot read the program {}: {}", shown_path(path), plain(source))
             }
             Error::CannotBegin { path } => write!(
                 f,
                 "the recorder cannot work inside {}, for the reason above",
-                path.display()
+                shown_path(path)
             ),
             Error::FileLimit { bytes, least } => write!(
                 f,
@@ -270,13 +289,13 @@ impl fmt::Display for Error {
                 bytes / 1024,
                 least / 1024
             ),
-            Error::NotExecutable { path, why } => write!(f, "{} cannot be recorded: it {why}", path.display()),
+            Error::NotExecutable { path, why } => write!(f, "{} cannot be recorded: it {why}", shown_path(path)),
             Error::Script { path, interpreter } => write!(
                 f,
                 "{} is a script for {}, which was not built with refrain cc or refrain c++, so its threads cannot be observed: put \
                  `refrain record --` in front of the program inside the script, or record the script as it is with --scope inputs",
-                path.display(),
-                interpreter.display()
+                shown_path(path),
+                shown_path(interpreter)
             ),
             // In quotes, with what cannot be seen spelled out: the end of a line made by another system, for instance.
             Error::NoInterpreter {
@@ -284,7 +303,7 @@ impl fmt::Display for Error {
                 interpreter,
                 source,
             } => {
-                write!(f, "{} is a script for {interpreter:?}, ", script.display())?;
+                write!(f, "{} is a script for {interpreter:?}, ", shown_path(script))?;
                 match &**source {
                     Error::ProgramNotFound { source, .. } => write!(f, "which cannot be read: {}", plain(source)),
                     Error::NotExecutable { why, .. } => write!(f, "which {why}"),
@@ -295,31 +314,31 @@ impl fmt::Display for Error {
                 f,
                 "{} is linked statically, or by musl, so its threads cannot be observed; \
                  link it with glibc and without -static, or record it as it is with --scope inputs",
-                path.display()
+                shown_path(path)
             ),
             Error::RuntimeNotExecutable { path } => write!(
                 f,
                 "{} has no execute permission, and has to be executed to record a program that is linked statically or by \
                  musl: chmod a+x it",
-                path.display()
+                shown_path(path)
             ),
             Error::NotInstrumented { path } => write!(
                 f,
                 "{} was not built with refrain cc or refrain c++, so its threads cannot be observed; \
                  rebuild it with CC=\"refrain cc\" CXX=\"refrain c++\", or record it as it is with --scope inputs",
-                path.display()
+                shown_path(path)
             ),
             Error::BuiltForSync { path } => write!(
                 f,
                 "{} was built for scope sync, so its plain accesses to memory cannot be observed; record it with \
                  --scope sync, or build it with cargo refrain build --scope memory",
-                path.display()
+                shown_path(path)
             ),
             Error::NoRuntime { path } => write!(
                 f,
                 "a program that was not built with refrain is given {} when it starts, and there is no such file, or its path \
                  has a space or a colon; keep it beside refrain",
-                path.display()
+                shown_path(path)
             ),
             Error::NoTurns { run } => write!(
                 f,
@@ -349,7 +368,7 @@ impl fmt::Display for Error {
                 f,
                 "the recorder did not start inside {}: if it said why, that is above; if not, rebuild the program with this \
                  version of refrain cc or refrain c++",
-                path.display()
+                shown_path(path)
             ),
             Error::NoDirectory { source } => {
                 write!(
@@ -366,15 +385,15 @@ impl fmt::Display for Error {
             Error::PartOfARun { path } => write!(
                 f,
                 "{} is the part of one process of a run, which is replayed as a whole: refrain replay {}",
-                path.display(),
-                path.parent().unwrap_or(path).display()
+                shown_path(path),
+                shown_path(path.parent().unwrap_or(path))
             ),
             Error::NoRecordedDirectory { path } => write!(
                 f,
                 "the program was recorded in {}, which does not exist; make it, it may be empty",
-                path.display()
+                shown_path(path)
             ),
-            Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", path.display(), plain(source)),
+            Error::CannotStart { path, source } => write!(f, "cannot start {}: {}", shown_path(path), plain(source)),
             Error::NoNamespace { example, source } => write!(
                 f,
                 "the run brought its files with it ({} is another one here, or missing), and this system does not let refrain \
@@ -382,7 +401,7 @@ impl fmt::Display for Error {
                  kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0; in Docker, \
                  --cap-add SYS_ADMIN --security-opt apparmor=unconfined), replay as root, or replay in a container made \
                  from the image the run was recorded in",
-                example.display(),
+                shown_path(example),
                 plain(source)
             ),
             Error::CannotStage { doing, source } => write!(
@@ -406,7 +425,7 @@ impl fmt::Display for Error {
                 f,
                 "this run was recorded elsewhere, and {} or one of its libraries is not here as it was there; gdb needs \
                  them at their places, `refrain replay` without --gdb does not",
-                std::path::Path::new(program.as_os_str()).display()
+                shown_path(std::path::Path::new(program.as_os_str()))
             ),
             Error::NotInDebugger => write!(
                 f,
@@ -420,16 +439,16 @@ impl fmt::Display for Error {
                 write!(
                     f,
                     "{} is being recorded right now; wait for its program to end",
-                    path.display()
+                    shown_path(path)
                 )
             }
-            Error::Log { file, damage } => write!(f, "cannot read {}: {damage}", file.display()),
-            Error::Inputs { file, damage } => write!(f, "cannot read {}: {damage}", file.display()),
+            Error::Log { file, damage } => write!(f, "cannot read {}: {damage}", shown_path(file)),
+            Error::Inputs { file, damage } => write!(f, "cannot read {}: {damage}", shown_path(file)),
             Error::LogMissing { file, records } => {
                 write!(
                     f,
                     "cannot read {}: the file is missing, and should hold {records} records",
-                    file.display()
+                    shown_path(file)
                 )
             }
             Error::LogDoesNotFit {
@@ -440,7 +459,7 @@ impl fmt::Display for Error {
             } => write!(
                 f,
                 "cannot use {}: {place}: expected {expected}, found {found}; the files of the run do not belong together",
-                file.display()
+                shown_path(file)
             ),
             Error::Changed {
                 path,
@@ -466,10 +485,10 @@ impl fmt::Display for Error {
             Error::NothingRecorded { path } => write!(
                 f,
                 "{} has nothing to replay: the program was stopped before it began (`refrain info` says by what); record again",
-                path.display()
+                shown_path(path)
             ),
             Error::Unsolvable { run, why } => {
-                write!(f, "no schedule explains the logs of {}: {why}", run.display())
+                write!(f, "no schedule explains the logs of {}: {why}", shown_path(run))
             }
             Error::TooLittleMemory {
                 run,
@@ -488,13 +507,13 @@ impl fmt::Display for Error {
             Error::NotTraced { file, source } => write!(
                 f,
                 "cannot write the trace {}: {}; traces go to the temporary directory: set TMPDIR to one that has more room",
-                file.display(),
+                shown_path(file),
                 plain(source)
             ),
             Error::Rejected { run, why } => write!(
                 f,
                 "the schedule computed for {} does not explain its logs: {why}; this is a bug in refrain",
-                run.display()
+                shown_path(run)
             ),
         }
     }

@@ -13,9 +13,12 @@ use crate::symbols::Symbols;
 use crate::trace;
 use failure_report::Ending;
 use failure_report::Report;
+use failure_report::Traces;
+use run_model::SiteId;
 use run_store::Outcome;
 use run_store::RunDirectory;
 use runtime_abi::policy::Inputs;
+use std::collections::BTreeSet;
 
 /// A run, why it failed, and what is needed to say so in source lines.
 #[derive(Debug)]
@@ -58,7 +61,9 @@ pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Re
         loaded = loaded.processes.swap_remove(chosen - 1);
     }
     let report = if verdict.identical {
-        Some(failure_report::explain(&traces?, ending(&loaded)))
+        let mut traces = traces?;
+        traces.library_sites = library_sites(&traces, &loaded);
+        Some(failure_report::explain(&traces, ending(&loaded)))
     } else {
         None
     };
@@ -69,6 +74,14 @@ pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Re
         verdict,
         report,
     })
+}
+
+/// Which of the places that the traces name are in libraries?
+fn library_sites(traces: &Traces, loaded: &LoadedRun) -> BTreeSet<SiteId> {
+    let entries = traces.threads.iter().flat_map(|trace| &trace.entries);
+    let sites: BTreeSet<SiteId> = entries.map(|entry| entry.site).collect();
+    let is_of_library = |site: &SiteId| loaded.sites.place(*site).is_some_and(|place| place.is_of_library());
+    sites.into_iter().filter(is_of_library).collect()
 }
 
 fn ending(loaded: &LoadedRun) -> Ending {

@@ -229,9 +229,12 @@ impl Alias {
                     folder: Some(format!("{}refrain-{number}", Alias::FOLDER).into()),
                 },
             };
+            run_store::note_temporary(alias.folder.as_ref().unwrap_or(&alias.path));
             let made = match &alias.folder {
                 None => symlink(executable, &alias.path),
-                Some(folder) => fs::create_dir(folder).and_then(|()| symlink(executable, folder.join(&alias.path))),
+                Some(folder) => {
+                    run_store::create_directory(folder).and_then(|()| symlink(executable, folder.join(&alias.path)))
+                }
             };
             match made {
                 Ok(()) => return Ok(alias),

@@ -93,6 +93,7 @@ pub struct Overview {
 impl Overview {
     pub fn load(run: &RunDirectory) -> Result<Overview> {
         let (meta, state) = run.load()?;
+        run.check_files(&meta)?;
         let mut first = Overview::of(run, meta, state)?;
         if first.header.origin == Origin::First {
             for (number, meta) in processes::describe_all(run, &first.meta)? {

@@ -3,6 +3,7 @@ use crate::sys;
 use crate::sys::SharedWord;
 use run_store::Captured;
 use runtime_abi::ControlHeader;
+use runtime_abi::disk;
 use runtime_abi::output;
 use std::fs::File;
 use std::io;
@@ -169,10 +170,38 @@ pub struct Capture {
     /// What the program is told of where its output goes.
     news: OutputWord,
     until_look: u64,
+    room: Room,
+}
+
+/// What `--max-size` leaves to the copies of the output.
+pub struct Room {
+    used: SharedWord,
+    most: u64,
+}
+
+impl Room {
+    /// `most`: 0 is no limit.
+    pub fn map(control: &File, most: u64) -> io::Result<Room> {
+        Ok(Room {
+            used: SharedWord::map(control, offset_of!(ControlHeader, shared.disk_bytes))?,
+            most,
+        })
+    }
+
+    /// Is there room for a file that has so many bytes to have so many more?
+    fn reserve(&self, has: u64, more: u64) -> bool {
+        let blocks = |bytes: u64| bytes.next_multiple_of(4096);
+        let is_there = disk::reserve(self.used.long(), self.most, blocks(has + more) - blocks(has));
+        if !is_there {
+            // Logs end here, too: what is recorded ends where its output does. Relaxed: a sum that nothing else depends on.
+            self.used.long().store(u64::MAX / 2, Relaxed);
+        }
+        is_there
+    }
 }
 
 impl Capture {
-    pub fn new(file: File, pass: PassTo, news: OutputWord) -> Capture {
+    pub fn new(file: File, pass: PassTo, news: OutputWord, room: Room) -> Capture {
         let capture = Capture {
             file,
             pass,
@@ -182,6 +211,7 @@ impl Capture {
             },
             news,
             until_look: LOOK_EVERY_BYTES,
+            room,
         };
         capture.look();
         capture
@@ -199,6 +229,10 @@ impl Capture {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
+        if self.captured.complete && !self.room.reserve(self.captured.bytes, bytes.len() as u64) {
+            self.captured.complete = false;
+            self.captured.capped = true;
+        }
         if self.captured.complete {
             match self.file.write_all(bytes) {
                 Ok(()) => self.captured.bytes += bytes.len() as u64,

@@ -11,7 +11,6 @@ use run_store::write_whole;
 use runtime_abi::schedule_file;
 use runtime_abi::turns_file;
 use std::fs;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
@@ -105,8 +104,8 @@ impl Plan {
         }
         write_schedule(&temporary.path.join(schedule_file::FILE_NAME), &schedule)?;
         // The runtime looks for the inputs beside the schedule.
-        for thread in 0..loaded.logs.threads.len() {
-            let inputs = loaded.run.thread_inputs(thread as u32);
+        let of_threads = (0..loaded.logs.threads.len()).map(|thread| loaded.run.thread_inputs(thread as u32));
+        for inputs in of_threads.chain([loaded.run.file("changes")]) {
             if let (true, Some(name)) = (inputs.exists(), inputs.file_name()) {
                 let link = temporary.path.join(name);
                 symlink(&inputs, &link).map_err(|e| run_store::Error::io("create", &link, e))?;
@@ -132,8 +131,9 @@ impl Temporary {
         let base = std::env::temp_dir();
         for attempt in 0..1000 {
             let path = base.join(format!("refrain-{}-{attempt}", std::process::id()));
+            run_store::note_temporary(&path);
             // Ours alone: what a run was started with may be secret.
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
+            match run_store::create_directory(&path) {
                 Ok(()) => return Ok(Temporary { path }),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(e) => return Err(run_store::Error::io("create", &path, e).into()),

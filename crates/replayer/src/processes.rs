@@ -20,6 +20,8 @@ use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::SlotSnapshot;
 use run_store::Text;
+use runtime_abi::start_file::CHECKS as START_CHECKS;
+use runtime_abi::start_file::check as start_check;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -36,7 +38,7 @@ const STRINGS_BYTES_MAX: u64 = 64 << 20;
 pub fn describe_all(run: &RunDirectory, first: &RunMeta) -> Result<BTreeMap<u32, RunMeta>> {
     let mut known = BTreeMap::from([(0, first.clone())]);
     for number in run.processes()? {
-        if let Some(meta) = describe(run, number, &known) {
+        if let Some(meta) = describe(run, number, &known)? {
             known.insert(number, meta);
         }
     }
@@ -44,19 +46,30 @@ pub fn describe_all(run: &RunDirectory, first: &RunMeta) -> Result<BTreeMap<u32,
     Ok(known)
 }
 
-fn describe(run: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> Option<RunMeta> {
+fn describe(run: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> Result<Option<RunMeta>> {
     let part = run.process(number);
-    if let Ok((meta, _)) = part.load() {
-        return Some(meta);
+    match part.load() {
+        Ok((meta, _)) => {
+            part.check_files(&meta)?;
+            Ok(Some(meta))
+        }
+        Err(run_store::Error::NotARun { .. }) => describe_unsealed(&part, number, known),
+        Err(error) => Err(error.into()),
     }
-    let header = part.control().and_then(|control| control.header()).ok()?;
+}
+
+/// What a process said of itself, of whose part nobody has made anything.
+fn describe_unsealed(part: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> Result<Option<RunMeta>> {
+    let Ok(header) = part.control().and_then(|control| control.header()) else {
+        return Ok(None);
+    };
     // It was killed before it had said who it is.
     if !header.attached {
-        return None;
+        return Ok(None);
     }
-    let mut meta = match header.origin {
-        Origin::First => return None,
-        Origin::Forked { parent } => RunMeta {
+    let meta = match header.origin {
+        Origin::First => None,
+        Origin::Forked { parent } => known.get(&parent).map(|parent_meta| RunMeta {
             process: Some(ProcessMeta {
                 number,
                 forked_by: Some(parent),
@@ -65,18 +78,52 @@ fn describe(run: &RunDirectory, number: u32, known: &BTreeMap<u32, RunMeta>) -> 
                 ignored_signals: 0,
                 has_program: false,
             }),
-            ..known.get(&parent)?.clone()
+            files: BTreeMap::new(),
+            ..parent_meta.clone()
+        }),
+        Origin::Executed => match known.get(&0) {
+            Some(first) => executed(part, number, first)?,
+            None => None,
         },
-        Origin::Executed => executed(&part, number, known.get(&0)?)?,
     };
-    meta.ending = None;
-    Some(meta)
+    Ok(meta.map(|meta| RunMeta { ending: None, ..meta }))
 }
 
 /// A program that was executed, from what it wrote down when it began.
-fn executed(part: &RunDirectory, number: u32, first: &RunMeta) -> Option<RunMeta> {
-    let start = strings(&part.file("start"))?;
-    // Runs of earlier versions end there.
+fn executed(part: &RunDirectory, number: u32, first: &RunMeta) -> Result<Option<RunMeta>> {
+    check_start(part)?;
+    Ok(executed_whole(part, number, first))
+}
+
+/// The program wrote checksums down when it had written everything else; until then, it has not begun.
+fn check_start(part: &RunDirectory) -> Result<()> {
+    let path = part.file("start");
+    let bytes = |path: &Path| fs::read(path).unwrap_or_default();
+    let start = bytes(&path);
+    let Some((said, checks)) = start.split_last_chunk::<{ START_CHECKS * size_of::<u64>() }>() else {
+        return Ok(());
+    };
+    let files = [
+        said.to_vec(),
+        bytes(&part.file("arguments")),
+        bytes(&part.file("environment")),
+    ];
+    for (check, file) in checks.chunks_exact(size_of::<u64>()).zip(files) {
+        if check != start_check(&file).to_le_bytes() {
+            return Err(run_store::Error::corrupt(
+                &path,
+                "checksums",
+                "those of how the program was started",
+                "others",
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+fn executed_whole(part: &RunDirectory, number: u32, first: &RunMeta) -> Option<RunMeta> {
+    let start = start_strings(&part.file("start"))?;
     let ([called, executable, cwd], signals) = start.split_first_chunk::<3>()?;
     let mut signals = signals.iter().flat_map(numbers);
     let path = Path::new(executable.as_os_str());
@@ -122,19 +169,29 @@ fn text_of(bytes: &[u8]) -> Text {
     OsStr::from_bytes(bytes).into()
 }
 
+/// The strings of `start`, without the checksums behind them.
+fn start_strings(path: &Path) -> Option<Vec<Text>> {
+    let bytes = fs::read(path).ok()?;
+    let (said, _) = bytes.split_last_chunk::<{ START_CHECKS * size_of::<u64>() }>()?;
+    Some(split(said))
+}
+
 /// The strings of a file, each of which ends with NUL.
 fn strings(path: &Path) -> Option<Vec<Text>> {
     if fs::metadata(path).ok()?.len() > STRINGS_BYTES_MAX {
         return None;
     }
-    let bytes = fs::read(path).ok()?;
-    let whole = bytes.strip_suffix(b"\0").unwrap_or(&bytes);
+    Some(split(&fs::read(path).ok()?))
+}
+
+fn split(bytes: &[u8]) -> Vec<Text> {
+    let whole = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     let strings = whole.split(|byte| *byte == 0).map(text_of);
-    Some(if whole.is_empty() {
+    if whole.is_empty() {
         Vec::new()
     } else {
         strings.collect()
-    })
+    }
 }
 
 /// Makes the parts of all processes complete. True: one of them did not come far enough to be part of the run.
@@ -164,6 +221,7 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
             stdout: Captured::default(),
             stderr: Captured::default(),
         });
+        meta.files = part.checksums()?;
         part.seal_part(&meta)?;
     }
     Ok(known.len() as u32 + 1 < begun)

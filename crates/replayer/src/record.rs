@@ -11,15 +11,18 @@ use crate::libraries;
 use crate::output::Capture;
 use crate::output::OutputWord;
 use crate::output::PassTo;
+use crate::output::Room;
 use crate::processes;
 use crate::processes::Others;
 use crate::program;
 use crate::program::Recordable;
 use crate::program::Way;
+use crate::redaction;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use crate::terminal::Which;
 use run_store::Beginning;
+use run_store::CONTROL_DISK_BYTES;
 use run_store::Captured;
 use run_store::ControlFile;
 use run_store::ControlSetup;
@@ -33,10 +36,12 @@ use run_store::RunMeta;
 use run_store::RunSettings;
 use run_store::Scope;
 use run_store::Truncated;
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -61,6 +66,10 @@ const AFTER_SIGNAL: Duration = Duration::from_secs(2);
 
 /// The exit status of a program in which the runtime cannot go on, and has said why.
 const RUNTIME_GAVE_UP: i32 = 125;
+/// What a process has on the disk beside its control file, its metadata and its logs: directory, maps, objects, and how it was started.
+const SMALL_FILES: u64 = 64 << 10;
+/// The log and the inputs of one thread, as they begin.
+const FIRST_LOGS: u64 = 160 << 10;
 /// A control file and a little more.
 const FILE_BYTES_LEAST: u64 = (runtime_abi::CONTROL_BYTES as u64).next_multiple_of(1 << 20);
 
@@ -70,6 +79,8 @@ pub struct Recording {
     /// The program and its arguments.
     pub command: Vec<OsString>,
     pub settings: RunSettings,
+    /// Variables whose values the program gets, and the run does not.
+    pub redact: Vec<OsString>,
     /// Kill the program after this time; the run then ends in `Outcome::TimedOut`.
     pub timeout: Option<Duration>,
     /// Stop logging after this time, the next time a log has to grow; the program runs on.
@@ -128,6 +139,7 @@ impl Recording {
             argv: argv.into_iter().map(Into::into).collect(),
             cwd: cwd.into_os_string().into(),
             env: recording_environment(preload.as_deref()),
+            redacted: Vec::new(),
             executable: FileIdentity {
                 path: executable.into_os_string().into(),
                 hash,
@@ -142,6 +154,7 @@ impl Recording {
                 Some(_) => runtime_abi::STACK_LIMIT_MAX,
                 None => sys::stack_limit(),
             }),
+            files: BTreeMap::new(),
             started: 0,
             ending: None,
         })
@@ -180,19 +193,35 @@ impl Recording {
         meta.settings = settings;
         meta.started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs());
         meta.ending = None;
+        let as_started = redaction::redact(meta, &self.redact);
         let control = run.create_control(&setup)?;
+        if let Some(most) = settings.log_bytes_max {
+            let each = CONTROL_DISK_BYTES as u64
+                + setup.call_sites.len() as u64
+                + 3 * run_store::encoded_bytes(meta)
+                + SMALL_FILES;
+            let used = each + SMALL_FILES;
+            let least = (used + FIRST_LOGS).next_multiple_of(1 << 16);
+            if most.get() < least {
+                return Err(Error::CapTooSmall { least });
+            }
+            control.begin_disk_count(used, each)?;
+        }
+        redaction::tell_runtime(run, &meta.redacted)?;
         run.begin(meta)?;
         let terminal = Which::ours().filter(|_| show == Show::Output);
         let capture = |name, stream, pass: fn() -> PassTo| {
             let path = run.file(name);
-            let file = File::create_new(&path).map_err(|e| run_store::Error::io("create", &path, e))?;
+            let file = run_store::create_file(&path).map_err(|e| run_store::Error::io("create", &path, e))?;
             let news = OutputWord::map(control.file(), stream);
             let news = news.map_err(|e| run_store::Error::io("map", &run.file("control"), e))?;
             let pass = match show {
                 Show::Output => pass(),
                 Show::Nothing => PassTo::nowhere(),
             };
-            Ok::<_, Error>(Capture::new(file, pass, news))
+            let room = Room::map(control.file(), settings.log_bytes_max.map_or(0, NonZeroU64::get));
+            let room = room.map_err(|e| run_store::Error::io("map", &run.file("control"), e))?;
+            Ok::<_, Error>(Capture::new(file, pass, news, room))
         };
         let (out, err) = (
             capture("stdout", 0, PassTo::stdout)?,
@@ -202,8 +231,8 @@ impl Recording {
         let (cpu_before, _) = sys::ended_children();
         let started = Instant::now();
         let mut running = match terminal {
-            Some(which) => Running::start_on_terminal(meta, &control, [out, err], which)?,
-            None => Running::start(meta, None, &control, OrphanedProgram::RunsOn, out, err)?,
+            Some(which) => Running::start_on_terminal(&as_started, &control, [out, err], which)?,
+            None => Running::start(&as_started, None, &control, OrphanedProgram::RunsOn, out, err)?,
         };
         running.close_ends();
         let Watched {
@@ -228,6 +257,7 @@ impl Recording {
         let slots = control.slots()?;
         let truncated = match header.truncated {
             Some(Truncated::SizeLimit) if logging_stopped => Some(Truncated::TimeLimit),
+            None if out.captured().capped || err.captured().capped => Some(Truncated::SizeLimit),
             other => other,
         };
         meta.ending = Some(Ending {
@@ -264,6 +294,7 @@ impl Recording {
         meta.libraries = libraries::used_by(run, Path::new(meta.executable.path.as_os_str()))?;
         meta.unrecorded_calls = sites.unrecorded(run, meta)?;
         meta.instrumentation = instrumentation::of(meta);
+        meta.files = run.checksums()?;
         let is_one_left_out = processes::seal_all(run, meta)?;
         if let Some(ending) = meta.ending.as_mut().filter(|_| is_one_left_out) {
             ending.forked = true;
@@ -278,7 +309,7 @@ impl Recording {
         let mut tasks = 0;
         let mut next_look = FIRST_LOOK;
         loop {
-            if let Some(signal) = sys::take_signal_to_forward() {
+            while let Some(signal) = sys::take_signal_to_forward() {
                 running.signal(signal);
             }
             let elapsed = started.elapsed();

@@ -4,6 +4,7 @@ use instrumentor::sites::SiteTable;
 use run_model::SiteId;
 use run_store::RunDirectory;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -33,6 +34,8 @@ pub struct Place {
     pub column: u16,
     /// As the source spells it; empty if unknown.
     pub function: String,
+    /// File and line of the library's code that was inlined there, if it was.
+    pub library: Option<(String, u32)>,
     /// "4-byte store", "atomic", …; empty if the record says it better.
     pub access: String,
 }
@@ -48,6 +51,28 @@ impl fmt::Display for Place {
         }
         Ok(())
     }
+}
+
+impl Place {
+    /// Is it in a library that comes with the system or with the compiler? Then it is where a mistake shows, not where it is.
+    pub fn is_of_library(&self) -> bool {
+        let file = normalised(&self.file);
+        let starts = ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/rustc/"];
+        starts.iter().any(|start| file.starts_with(start)) || file.contains("/lib/rustlib/src/")
+    }
+}
+
+/// Without `..` and what it takes back: compilers name their headers from where they are themselves.
+fn normalised(file: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in file.split('/') {
+        match part {
+            ".." => _ = parts.pop(),
+            "." => {}
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 impl SiteBook {
@@ -71,6 +96,19 @@ impl SiteBook {
         self.elements.get(&id).map(String::as_str)
     }
 
+    /// Where inline assembly accesses memory in ways that are not observed: `FILE:LINE`, each once.
+    pub fn unobserved_assembly(&self) -> Vec<String> {
+        let sites = self.objects.iter().flat_map(|object| object.table.iter());
+        let places: BTreeSet<(String, u32)> = sites
+            .filter(|(_, site)| site.kind == SiteKind::Assembly)
+            .map(|(_, site)| (site.file, site.line))
+            .collect();
+        places
+            .into_iter()
+            .map(|(file, line)| format!("{file}:{line}"))
+            .collect()
+    }
+
     pub fn place(&self, site: SiteId) -> Option<Place> {
         if site == SiteId(0) {
             return None;
@@ -87,7 +125,7 @@ impl SiteBook {
             SiteKind::Range => "memory function".to_owned(),
             SiteKind::Loop => "loop".to_owned(),
             SiteKind::Allocation => "allocation".to_owned(),
-            SiteKind::Other | SiteKind::SyncCall => String::new(),
+            SiteKind::Other | SiteKind::SyncCall | SiteKind::Assembly => String::new(),
         };
         let function = demangled(&site.function);
         Some(Place {
@@ -95,6 +133,7 @@ impl SiteBook {
             line: site.line,
             column: site.column,
             function,
+            library: site.library,
             access,
         })
     }
@@ -132,6 +171,24 @@ fn open_object(line: &str, copy_of: &dyn Fn(&Path) -> Option<PathBuf>) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_known_by_where_they_are() {
+        let place = |file: &str| Place {
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            function: String::new(),
+            library: None,
+            access: String::new(),
+        };
+        assert!(
+            place("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/bits/stl_tree.h").is_of_library()
+        );
+        assert!(place("/rustc/0123/library/core/src/mem/mod.rs").is_of_library());
+        assert!(!place("/home/me/project/src/usr/include/mine.h").is_of_library());
+        assert!(!place("src/main.rs").is_of_library());
+    }
 
     #[test]
     fn names_are_those_of_the_source() {

@@ -2,6 +2,7 @@
 use crate::Error;
 use crate::Result;
 use crate::checkpoints::Start;
+use crate::guardian;
 use crate::launch::Running;
 use crate::launch::outcome_of;
 use crate::libraries;
@@ -19,6 +20,7 @@ use crate::sys;
 use crate::sys::OrphanedProgram;
 use crate::turns;
 use crate::verify;
+use run_model::ThreadLog;
 use run_store::Beginning;
 use run_store::ControlFile;
 use run_store::ControlSetup;
@@ -46,10 +48,10 @@ use std::time::Instant;
 
 /// How often the control file is looked at. The end of the program is noticed at once in any case.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// A process that was killed, and has had all its events again, may compute for so long before it counts as over.
-const COMPUTING: Duration = Duration::from_secs(1);
 /// How long a program that diverged may still take to end by itself, so that its last words are seen.
 const GRACE: Duration = Duration::from_millis(200);
+/// How long a process that was killed when it was recorded may go on behind its last event, while nobody else moves, before it counts as standing there.
+const BEHIND_THE_END: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
@@ -264,7 +266,8 @@ const CONTROL_NAME: &str = "the control memory of the replay";
 /// Not a file in the run directory: any number of replays may go on at once, and none leaves anything behind.
 pub fn anonymous_control() -> Result<File> {
     let failed = |e| run_store::Error::io("create", Path::new(CONTROL_NAME), e);
-    Ok(sys::anonymous_file(c"refrain").map_err(failed)?)
+    guardian::watch();
+    Ok(sys::anonymous_file(guardian::name()).map_err(failed)?)
 }
 
 /// Makes `file` the control memory of a replay that is about to start, whatever it held before.
@@ -373,7 +376,7 @@ impl<'a> Everybody<'a> {
             }
             if now != progress {
                 (progress, last_progress) = (now, Instant::now());
-            } else if last_progress.elapsed() >= COMPUTING && self.stop_who_only_computes()? {
+            } else if last_progress.elapsed() >= BEHIND_THE_END && self.stop_those_that_were_killed()? {
                 last_progress = Instant::now();
             } else if last_progress.elapsed() >= watch.patience {
                 self.maps = self.running.maps();
@@ -383,16 +386,17 @@ impl<'a> Everybody<'a> {
         }
     }
 
-    /// Ends processes that were killed and have had all their events again, though a thread still computes: it did when it was killed, and what it computes nobody sees.
-    fn stop_who_only_computes(&mut self) -> Result<bool> {
+    /// Nobody moves. Who was killed when it was recorded, and has nothing more to come to, is where it was: it computes, and was killed there. Returns whether there was
+    /// one.
+    fn stop_those_that_were_killed(&mut self) -> Result<bool> {
         let mut are_some = false;
-        if self.end.is_none() && has_all_events(&self.control, self.loaded)? {
+        if self.end.is_none() && goes_on_behind_its_end(&self.control, self.loaded)? {
             self.end = Some(End::AllStopped);
             self.running.kill()?;
             are_some = true;
         }
         for other in self.others.iter_mut().filter(|other| other.end.is_none()) {
-            if has_all_events(&other.control, other.loaded)? {
+            if goes_on_behind_its_end(&other.control, other.loaded)? {
                 other.end = Some(End::AllStopped);
                 other.kill();
                 are_some = true;
@@ -547,14 +551,18 @@ fn look(control: &ControlFile, loaded: &LoadedRun, now: &mut Progress) -> Result
     Ok(None)
 }
 
-/// Of a process that something else than itself ended: has each thread done what it did?
-fn has_all_events(control: &ControlFile, loaded: &LoadedRun) -> Result<bool> {
-    if !verify::is_cut_off(loaded) || !control.header()?.attached {
-        return Ok(false);
-    }
+/// Was the recorded process cut off, and has this one had all of its events, and still uses the processor?
+fn goes_on_behind_its_end(control: &ControlFile, loaded: &LoadedRun) -> Result<bool> {
+    let is_there = control.header()?.attached;
     let slots = control.slots()?;
-    let mut recorded = loaded.logs.threads.iter().enumerate();
-    Ok(recorded.all(|(thread, log)| slots.get(thread).is_some_and(|slot| slot.count >= log.events) || log.events == 0))
+    let is_at_end = |(thread, log): (usize, &ThreadLog)| {
+        log.events == 0 || slots.get(thread).is_some_and(|slot| slot.count >= log.events)
+    };
+    let computes = |slot: &SlotSnapshot| slot.state == ThreadState::Running;
+    Ok(is_there
+        && verify::is_cut_off(loaded)
+        && loaded.logs.threads.iter().enumerate().all(is_at_end)
+        && slots.iter().any(computes))
 }
 
 /// Some thread stands at the end of its log, and none can still do anything.

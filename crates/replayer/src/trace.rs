@@ -40,6 +40,7 @@ pub fn read(directory: &Path, threads: u32) -> Result<Traces> {
     });
     Ok(Traces {
         threads: threads.collect::<Result<_>>()?,
+        ..Traces::default()
     })
 }
 
@@ -141,6 +142,8 @@ fn decode_entry(bytes: &[u8]) -> Option<Entry> {
                 object: address,
                 other: thread,
             },
+            what::THROWN => What::Thrown { is_panic: detail == 1 },
+            what::EXITING => What::Exiting,
             what::FATAL => What::Fatal {
                 signal: u32::from(detail),
                 address,

@@ -155,6 +155,8 @@ fn by_others(first: &Overview, lost: [Lost; 2]) -> [u64; 2] {
         || first.header.spawned > 0
         // What it adds counts as theirs.
         || first.meta.ending.as_ref().is_some_and(|ending| ending.stdout.on_terminal)
+        // Who could not be recorded to the end wrote on.
+        || all().any(|process| process.header.truncated.is_some())
         || all().any(|process| process.header.ended == Ended::Replaced);
     let Some(ending) = first.meta.ending.as_ref() else {
         return [0, 0];

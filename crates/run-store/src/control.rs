@@ -50,7 +50,7 @@ const NUMBERS_BYTES: usize = offset_of!(ControlHeader, question);
 const BEFORE_DIRECTORY: usize = offset_of!(ControlHeader, run_directory);
 
 /// Room for the header and the slots of the first 1024 threads is on the disk before the program starts.
-const PREALLOCATED_BYTES: usize = HEADER_BYTES + 1024 * size_of::<ThreadSlot>();
+pub const CONTROL_DISK_BYTES: usize = HEADER_BYTES + 1024 * size_of::<ThreadSlot>();
 
 /// What the tool tells the runtime.
 #[derive(Clone, Debug)]
@@ -268,7 +268,7 @@ impl ControlFile {
     fn fill(&self, setup: &ControlSetup<'_>) -> Result<()> {
         let header = encode_header(setup)?;
         // The program maps the file, and a page that a full disk has no room for would kill it: be refused here instead.
-        self.write(&vec![0; PREALLOCATED_BYTES], 0)?;
+        self.write(&vec![0; CONTROL_DISK_BYTES], 0)?;
         self.write(&header, 0)?;
         assert!(
             setup.call_sites.len() <= CONTROL_BYTES - CALL_SITES_OFFSET,
@@ -436,6 +436,12 @@ impl ControlFile {
             }
         }
         Ok(())
+    }
+
+    /// Recording: so much of `--max-size` is used up before the program begins, and so much by each further process.
+    pub fn begin_disk_count(&self, used: u64, process: u64) -> Result<()> {
+        self.write(&used.to_le_bytes(), offset_of!(ControlHeader, shared.disk_bytes))?;
+        self.write(&process.to_le_bytes(), offset_of!(ControlHeader, shared.process_bytes))
     }
 
     /// Lowers the limit of a recording under way; the runtime looks at it whenever a log grows.

@@ -6,6 +6,12 @@ use crate::META_VERSION;
 use crate::Manifest;
 use crate::Result;
 use crate::RunMeta;
+use crate::hash_bytes;
+use crate::hash_file;
+use crate::leftovers;
+use crate::leftovers::PART;
+use crate::private;
+use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
 use std::fs::OpenOptions;
@@ -21,13 +27,13 @@ const SEALED: &str = "run.json";
 const RECORDING: &str = "recording.json";
 /// The executable of a process that was executed, if that may be gone.
 pub const PROGRAM: &str = "program";
+/// What a program that was executed says of how it was, and where its files were.
+const START_FILES: [&str; 5] = ["start", "arguments", "environment", "objects", "maps"];
 const CONTROL: &str = "control";
 /// `process-N`: the part of a process other than the first.
 const PROCESS: &str = "process-";
 /// `packed.json` and `packed-N`: what an unpacked run has beside the run itself.
 pub(crate) const PACKED: &str = "packed";
-/// How names of files end that are being written.
-const PART: &str = ".part";
 /// No honest metadata is near this; a bigger file is not read into memory.
 const META_BYTES_MAX: u64 = 64 << 20;
 
@@ -111,12 +117,7 @@ impl RunDirectory {
     /// Creates the control file, locked: as long as the recorder or its program lives, the run counts as recording.
     pub fn create_control(&self, setup: &ControlSetup<'_>) -> Result<ControlFile> {
         let path = self.file(CONTROL);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)
-            .map_err(|e| Error::io("create", &path, e))?;
+        let file = private::create_file(&path).map_err(|e| Error::io("create", &path, e))?;
         file.lock().map_err(|e| Error::io("lock", &path, e))?;
         ControlFile::initialise(file, &path, setup)
     }
@@ -172,6 +173,30 @@ impl RunDirectory {
                 path: self.path.clone(),
             }),
         }
+    }
+
+    /// The checksums of files that say how the program was started, as far as there are any.
+    pub fn checksums(&self) -> Result<BTreeMap<String, String>> {
+        let names = START_FILES.iter().filter(|name| self.file(name).is_file());
+        names
+            .map(|name| Ok(((*name).to_owned(), hash_file(&self.file(name))?.0)))
+            .collect()
+    }
+
+    /// Refuses a run in which one of these files is another than was recorded.
+    pub fn check_files(&self, meta: &RunMeta) -> Result<()> {
+        for (name, recorded) in meta
+            .files
+            .iter()
+            .filter(|(name, _)| START_FILES.contains(&name.as_str()))
+        {
+            let path = self.file(name);
+            let (found, _) = hash_file(&path)?;
+            if found != *recorded {
+                return Err(Error::corrupt(&path, "checksum", recorded.as_str(), found));
+            }
+        }
+        Ok(())
     }
 
     /// What an unpacked run brought along; `None` for a run that was recorded here.
@@ -236,9 +261,14 @@ impl RunDirectory {
         Ok(bytes)
     }
 
-    /// Deletes the files of the recording but keeps the directory and so its name, for the next attempt.
+    /// Deletes the files of the recording but keeps the directory and so its name, for the next attempt; and the metadata, so that it is a run at
+    /// any time.
     pub fn clear(&self) -> Result<()> {
-        for path in self.own_files()?.0 {
+        self.clear_but(|path| path.ends_with(RECORDING))
+    }
+
+    fn clear_but(&self, is_kept: impl Fn(&Path) -> bool) -> Result<()> {
+        for path in self.own_files()?.0.into_iter().filter(|path| !is_kept(path)) {
             fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
         }
         for number in self.processes()? {
@@ -250,7 +280,7 @@ impl RunDirectory {
     /// Deletes the directory with the files of ours in it.
     fn remove_all(&self) -> Result<()> {
         let foreign = self.own_files()?.1;
-        self.clear()?;
+        self.clear_but(|_| false)?;
         if let Some(example) = foreign.first() {
             let example = example.file_name().unwrap_or_default().to_string_lossy().into_owned();
             return Err(Error::ForeignFiles {
@@ -261,14 +291,44 @@ impl RunDirectory {
         fs::remove_dir(&self.path).map_err(|e| Error::io("remove", &self.path, e))
     }
 
-    /// Deletes the run. Files this tool did not write are left where they are, and reported.
+    /// Deletes the run, which goes under its name at once. Files this tool did not write are left where they are, and reported.
     pub fn remove(&self) -> Result<()> {
-        if self.holds_metadata() && self.is_locked()? {
-            return Err(Error::InUse {
-                path: self.path.clone(),
-            });
+        let in_use = || Error::InUse {
+            path: self.path.clone(),
+        };
+        let directory = File::open(&self.path).map_err(|e| Error::io("remove", &self.path, e))?;
+        if directory.try_lock().is_err() || (self.holds_metadata() && self.is_locked()?) {
+            return Err(in_use());
         }
-        self.remove_all()
+        self.remove_held()
+    }
+
+    /// The same, by who holds the lock.
+    pub fn remove_held(&self) -> Result<()> {
+        if self.holds_foreign_files()? {
+            return self.remove_all();
+        }
+        match self.hide() {
+            Some(hidden) => RunDirectory::at(hidden).remove_all(),
+            None => self.remove_all(),
+        }
+    }
+
+    fn holds_foreign_files(&self) -> Result<bool> {
+        let mut is_one = !self.own_files()?.1.is_empty();
+        for number in self.processes()? {
+            is_one |= !self.process(number).own_files()?.1.is_empty();
+        }
+        Ok(is_one)
+    }
+
+    /// Takes the run's name away, so that it is there in full or not at all: NOTE [Leftovers]. `None`: it cannot be renamed.
+    fn hide(&self) -> Option<PathBuf> {
+        let name = format!("{}removed-{}-{}", leftovers::HIDDEN, std::process::id(), self.name());
+        let hidden = self.path.parent()?.join(name);
+        leftovers::note(&hidden);
+        fs::rename(&self.path, &hidden).ok()?;
+        Some(hidden)
     }
 
     /// The directory's entries: ours, metadata first (an interrupted removal is then no run any more), and others.
@@ -303,17 +363,19 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 18] = [
+    const NAMES: [&str; 20] = [
         SEALED,
         RECORDING,
         CONTROL,
         "stdout",
         "stderr",
         "objects",
+        "changes",
         "maps",
         "start",
         "arguments",
         "environment",
+        runtime_abi::REDACTED_FILE_NAME,
         PROGRAM,
         "schedule",
         "schedule.json",
@@ -345,10 +407,36 @@ fn is_number(text: &str) -> bool {
     (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// The size of the file that holds this.
+pub fn encoded_bytes(meta: &RunMeta) -> u64 {
+    encode(meta).len() as u64
+}
+
+/// How metadata begins: with the BLAKE3, in hexadecimal, of all bytes but its own digits. Metadata of version 1 has none.
+const CHECKSUM: &[u8] = b"{\n  \"checksum\": \"";
+const DIGITS: usize = 64;
+/// The first version of the metadata that has it.
+const CHECKED_SINCE: u64 = 2;
+
 fn encode(meta: &RunMeta) -> Vec<u8> {
-    let mut json = serde_json::to_vec_pretty(meta).expect("metadata has only string keys");
-    json.push(b'\n');
-    json
+    let json = serde_json::to_vec_pretty(meta).expect("metadata has only string keys");
+    let rest = [
+        b"\",\n",
+        json.strip_prefix(b"{\n").expect("an object with fields"),
+        b"\n",
+    ]
+    .concat();
+    [CHECKSUM, checksum(&rest).as_bytes(), &rest].concat()
+}
+
+fn checksum(rest: &[u8]) -> String {
+    hash_bytes([CHECKSUM, rest])
+}
+
+/// Is every byte the one that was written? `None`: there is no checksum where it belongs.
+fn is_whole(bytes: &[u8]) -> Option<bool> {
+    let (digits, rest) = bytes.strip_prefix(CHECKSUM)?.split_at_checked(DIGITS)?;
+    Some(digits == checksum(rest).as_bytes())
 }
 
 /// Writes a file of which other processes see nothing, the old one, or the new one in full: never half of it.
@@ -363,8 +451,11 @@ pub fn write_whole_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}{PART}", std::process::id()));
     let part = PathBuf::from(part);
+    if let Some(folder) = path.parent() {
+        leftovers::note(folder);
+    }
     let failed = |e| Error::io("write", path, e);
-    let written = File::create(&part).and_then(|mut file| {
+    let written = create_part(&part).and_then(|mut file| {
         write(&mut file)?;
         fs::rename(&part, path)
     });
@@ -376,21 +467,22 @@ pub fn write_whole_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result
     Ok(())
 }
 
+/// What somebody with this process's number has left there is in the way.
+pub(crate) fn create_part(part: &Path) -> io::Result<File> {
+    match fs::remove_file(part) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    private::create_file(part)
+}
+
 /// Removes what processes that are gone had begun to write as `path`.
 pub fn remove_abandoned_parts(path: &Path) {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return;
     };
     // Best effort: what cannot be removed is in nobody's way, and goes with the run.
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let file = entry.file_name();
-        let process = file
-            .to_str()
-            .and_then(|file| file.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(PART));
-        if process.is_some_and(|id| is_number(id) && !Path::new("/proc").join(id).exists()) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
+    leftovers::remove_parts(folder, |part| part == name);
 }
 
 /// Returns when the file (or directory) is on the disk.
@@ -456,7 +548,18 @@ fn read_meta(path: &Path) -> Result<Option<RunMeta>> {
                 known,
             });
         }
-        Some(_) => {}
+        Some(version) => match is_whole(&bytes) {
+            Some(true) => {}
+            None if version < CHECKED_SINCE => {}
+            _ => {
+                return Err(Error::corrupt(
+                    path,
+                    "checksum",
+                    "that of the metadata that was written",
+                    "another",
+                ));
+            }
+        },
     }
     let meta: RunMeta = serde_json::from_slice(&bytes).map_err(malformed)?;
     if meta.argv.is_empty() {

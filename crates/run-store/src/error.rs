@@ -1,4 +1,6 @@
 //! What can go wrong with a run on disk, as sentences that name the thing and the remedy.
+use crate::shown::shown;
+use crate::shown::shown_path;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -110,72 +112,75 @@ impl fmt::Display for Error {
             Error::BadName { name } => {
                 write!(
                     f,
-                    "'{name}' is not the name of a run; give a name that `refrain ls` prints, or a directory"
+                    "'{}' is not the name of a run; give a name that `refrain ls` prints, or a directory",
+                    shown(name)
                 )
             }
             Error::NoSuchRun { name, root } => write!(
                 f,
-                "there is no run '{name}' in {} and no directory of that name here; `refrain ls` lists the runs",
-                root.display()
+                "there is no run '{}' in {} and no directory of that name here; `refrain ls` lists the runs",
+                shown(name),
+                shown_path(root)
             ),
             Error::NoRuns { root } => write!(
                 f,
                 "there is no latest run in {}; record one with `refrain record -- PROG`, or name a run",
-                root.display()
+                shown_path(root)
             ),
             Error::NotARun { path } => {
                 write!(
                     f,
                     "{} is not a run: it holds neither run.json nor recording.json",
-                    path.display()
+                    shown_path(path)
                 )
             }
             Error::Exists { path } => {
                 write!(
                     f,
                     "{} exists already; give -o a directory that does not exist yet",
-                    path.display()
+                    shown_path(path)
                 )
             }
             Error::InUse { path } => {
                 write!(
                     f,
                     "{} is being recorded right now; wait for its program to end",
-                    path.display()
+                    shown_path(path)
                 )
             }
             Error::ForeignFiles { path, example } => write!(
                 f,
-                "{} also holds files that are no part of the run (such as '{example}'); these were left there",
-                path.display()
+                "{} also holds files that are no part of the run (such as '{}'); these were left there",
+                shown_path(path),
+                shown(example)
             ),
             Error::NotAPack { path } => write!(
                 f,
                 "{} is not a packed run; give a file that `refrain pack` wrote",
-                path.display()
+                shown_path(path)
             ),
             Error::PackExists { path } => {
                 write!(
                     f,
                     "{} exists already; give -o a file that does not exist yet",
-                    path.display()
+                    shown_path(path)
                 )
             }
             Error::ChangedMeanwhile { path } => write!(
                 f,
                 "{} changed while it was being packed; wait for whoever writes it, and pack again",
-                path.display()
+                shown_path(path)
             ),
             Error::PathTooLong { path, bytes_max } => write!(
                 f,
                 "the path {} is longer than {bytes_max} bytes; set REFRAIN_DIR to a shorter one",
-                path.display()
+                shown_path(path)
             ),
             Error::Io { doing, path, source } => {
                 write!(
                     f,
                     "cannot {doing} {}: {}{}",
-                    path.display(),
+                    shown_path(path),
                     plain(source),
                     remedy(source)
                 )
@@ -187,8 +192,11 @@ impl fmt::Display for Error {
                 found,
             } => write!(
                 f,
-                "cannot read {}: {place}: expected {expected}, found {found}; the file is damaged or not ours",
-                file.display()
+                "cannot read {}: {}: expected {}, found {}; the file is damaged or not ours",
+                shown_path(file),
+                shown(place),
+                shown(expected),
+                shown(found)
             ),
             Error::Newer {
                 file,
@@ -199,7 +207,7 @@ impl fmt::Display for Error {
                 f,
                 "cannot read {}: it has {what} {found}, this build of refrain reads up to {known}; \
                  use the version of refrain that recorded it",
-                file.display()
+                shown_path(file)
             ),
         }
     }

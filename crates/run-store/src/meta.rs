@@ -5,12 +5,13 @@ use runtime_abi::RunSettings;
 use runtime_abi::truncated;
 use serde::Deserialize;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
 /// Version of the metadata this build writes; it reads all up to this one.
-pub const META_VERSION: u32 = 1;
+pub const META_VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunMeta {
@@ -23,6 +24,9 @@ pub struct RunMeta {
     pub cwd: Text,
     /// Sorted by name, as the program got it: addresses on the stack depend on every byte of it.
     pub env: Vec<(Text, Text)>,
+    /// Variables whose values are not the program's: as many `x` stand for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub redacted: Vec<Text>,
     pub executable: FileIdentity,
     /// Shared libraries the program had mapped; known once the run is sealed.
     #[serde(default)]
@@ -42,6 +46,9 @@ pub struct RunMeta {
     /// The limit of the stack with which it was executed, in bytes: where libraries are depends on it. Absent in runs of older versions.
     #[serde(default)]
     pub stack_limit: Option<u64>,
+    /// BLAKE3, hexadecimal, of files beside this that say how the program was started. Known once the run is sealed.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
     /// Unix time in seconds.
     pub started: u64,
     /// Absent while recording, and for ever if the recorder was killed.
@@ -179,6 +186,9 @@ pub struct Captured {
     pub bytes: u64,
     /// False when the copy in the run directory does not have all of it.
     pub complete: bool,
+    /// It ends where `--max-size` was reached.
+    #[serde(default)]
+    pub capped: bool,
     /// Whoever read it went away before the program ended.
     #[serde(default)]
     pub reader_gone: bool,

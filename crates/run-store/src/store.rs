@@ -3,9 +3,18 @@ use crate::Error;
 use crate::Result;
 use crate::RunDirectory;
 use crate::directory::is_process_name;
+use crate::leftovers;
+use crate::leftovers::HIDDEN;
+use crate::leftovers::Unfinished;
+use crate::private;
+use rustix::fs::CWD;
+use rustix::fs::RenameFlags;
+use rustix::fs::renameat_with;
+use rustix::io::Errno;
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -21,14 +30,16 @@ pub struct Store {
 }
 
 impl Store {
-    /// `$REFRAIN_DIR`, else `$XDG_DATA_HOME/refrain`, else `~/.local/share/refrain`.
+    /// `$REFRAIN_DIR`, else `$XDG_DATA_HOME/refrain`, else `~/.local/share/refrain`; without what killed commands have left there.
     pub fn from_environment() -> Result<Store> {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let root = variable("REFRAIN_DIR")
             .or_else(|| variable("XDG_DATA_HOME").map(|data| data.join("refrain")))
             .or_else(|| variable("HOME").map(|home| home.join(".local/share/refrain")))
             .ok_or(Error::NoHome)?;
-        Store::at(&root)
+        let store = Store::at(&root)?;
+        store.sweep();
+        Ok(store)
     }
 
     pub fn at(root: &Path) -> Result<Store> {
@@ -40,31 +51,52 @@ impl Store {
         &self.root
     }
 
-    /// Creates `PROG-N` with the next free N. Two recordings that start together get two numbers.
-    pub fn create(&self, program: &OsStr) -> Result<RunDirectory> {
-        fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+    /// Creates `PROG-N` with the next free N. Two recordings that start together get two numbers. `begin` makes it a run before it has that name. As long as
+    /// the file is open that comes back, nobody else removes it.
+    pub fn create(
+        &self,
+        program: &OsStr,
+        begin: impl FnOnce(&RunDirectory) -> Result<()>,
+    ) -> Result<(RunDirectory, Option<File>)> {
+        private::create_directories(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        let unfinished = begun(&self.root, begin)?;
         let prefix = directory_prefix(program);
         let mut number = self.next_number(&prefix)?;
         loop {
             let path = self.root.join(format!("{prefix}-{number}"));
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(RunDirectory::at(path)),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,
-                Err(e) => return Err(Error::io("create", &path, e)),
+            match rename(&unfinished.path, &path)? {
+                Renamed::Yes => return Ok((RunDirectory::at(path), unfinished.finished())),
+                Renamed::NameTaken => number += 1,
             }
         }
     }
 
     /// Creates the directory of `-o DIR`, which must not exist; its parents are created as needed.
-    pub fn create_at(path: &Path) -> Result<RunDirectory> {
+    pub fn create_at(
+        path: &Path,
+        begin: impl FnOnce(&RunDirectory) -> Result<()>,
+    ) -> Result<(RunDirectory, Option<File>)> {
         let path = absolute(path).map_err(|e| Error::io("create", path, e))?;
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(|e| Error::io("create", parent, e))?;
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(Error::Exists { path });
         }
-        match fs::create_dir(&path) {
-            Ok(()) => Ok(RunDirectory::at(path)),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Err(Error::Exists { path }),
-            Err(e) => Err(Error::io("create", &path, e)),
+        let parent = path.parent().unwrap_or(&path);
+        private::create_directories(parent).map_err(|e| Error::io("create", parent, e))?;
+        let unfinished = begun(parent, begin)?;
+        match rename(&unfinished.path, &path)? {
+            Renamed::Yes => Ok((RunDirectory::at(path), unfinished.finished())),
+            Renamed::NameTaken => Err(Error::Exists { path }),
+        }
+    }
+
+    /// Removes what killed ones have left, and leads `latest` somewhere.
+    fn sweep(&self) {
+        leftovers::sweep(&self.root);
+        let link = self.root.join(LATEST);
+        let leads_somewhere = || fs::canonicalize(&link).is_ok_and(|path| RunDirectory::at(path).holds_metadata());
+        if fs::symlink_metadata(&link).is_ok() && !leads_somewhere() {
+            // Best effort: a store that cannot be written stays as it is.
+            let _ = self.leave_latest(None);
         }
     }
 
@@ -86,10 +118,12 @@ impl Store {
 
     /// Makes `latest` mean this run, atomically.
     pub fn set_latest(&self, run: &RunDirectory) -> Result<()> {
-        fs::create_dir_all(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
+        private::create_directories(&self.root).map_err(|e| Error::io("create", &self.root, e))?;
         let target = run.path().strip_prefix(&self.root).unwrap_or(run.path());
-        let part = self.root.join(format!(".latest-{}", std::process::id()));
+        let part = self.root.join(format!("{HIDDEN}latest-{}", std::process::id()));
         let failed = |e| Error::io("update", &self.root.join(LATEST), e);
+        // Somebody who had our number may have been killed.
+        let _ = fs::remove_file(&part);
         symlink(target, &part).map_err(failed)?;
         fs::rename(&part, self.root.join(LATEST)).map_err(failed)
     }
@@ -162,15 +196,22 @@ impl Store {
         if !is_in_store {
             run.load()?;
         }
-        let link = self.root.join(LATEST);
-        let was_latest = fs::canonicalize(&link).is_ok_and(|path| path == run.path());
         run.remove()?;
-        if !was_latest {
-            return Ok(());
+        // Whoever is killed before this leaves a link that leads nowhere, which the next command sees (`sweep`).
+        let link = self.root.join(LATEST);
+        match fs::symlink_metadata(&link).is_ok() && fs::canonicalize(&link).is_err() {
+            true => self.leave_latest(Some(run)),
+            false => Ok(()),
         }
+    }
+
+    /// `latest` means the newest run, or nothing; not the one that is being removed.
+    fn leave_latest(&self, removed: Option<&RunDirectory>) -> Result<()> {
+        let link = self.root.join(LATEST);
         let newest = self
             .list()?
             .into_iter()
+            .filter(|run| removed != Some(run))
             .max_by_key(|run| run.load().map_or(0, |(meta, _)| meta.started));
         match newest {
             Some(newest) => self.set_latest(&newest),
@@ -198,6 +239,34 @@ impl Store {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(failed(e)),
         }
+    }
+}
+
+/// A directory without a name yet that `begin` has made a run.
+fn begun(folder: &Path, begin: impl FnOnce(&RunDirectory) -> Result<()>) -> Result<Unfinished> {
+    let unfinished = Unfinished::create(folder, "new").map_err(|e| Error::io("create a directory in", folder, e))?;
+    begin(&RunDirectory::at(unfinished.path.clone()))?;
+    Ok(unfinished)
+}
+
+pub(crate) enum Renamed {
+    Yes,
+    NameTaken,
+}
+
+/// Gives a directory its final name, unless that is taken.
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<Renamed> {
+    let failed = |e: io::Error| Error::io("create", to, e);
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(Renamed::Yes),
+        Err(Errno::EXIST) => Ok(Renamed::NameTaken),
+        // File systems that cannot promise it: make the name ours first. A directory replaces an empty one.
+        Err(Errno::INVAL) => match private::create_directory(to) {
+            Ok(()) => fs::rename(from, to).map_err(failed).map(|()| Renamed::Yes),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(Renamed::NameTaken),
+            Err(e) => Err(failed(e)),
+        },
+        Err(e) => Err(failed(e.into())),
     }
 }
 

@@ -1,4 +1,5 @@
 //! Operating-system strings in JSON: plain where they are UTF-8, hexadecimal where not, and always exactly back.
+use crate::shown::shown;
 use serde::Deserialize;
 use serde::Deserializer;
 use serde::Serialize;
@@ -27,9 +28,10 @@ impl<T: Into<OsString>> From<T> for Text {
     }
 }
 
+/// For people: what a terminal would take as a command is escaped.
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_string_lossy())
+        f.write_str(&shown(&self.0.to_string_lossy()))
     }
 }
 

@@ -54,7 +54,11 @@ impl Place {
         fs::write(&executable, program).expect("written");
         fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).expect("made executable");
         let (hash, bytes) = run_store::hash_file(&executable).expect("hashed");
-        let run = self.store("runs").create(OsStr::new("prog")).expect("created");
+        let run = self
+            .store("runs")
+            .create(OsStr::new("prog"), |_| Ok(()))
+            .expect("created")
+            .0;
         let setup = ControlSetup {
             settings: RunSettings::default(),
             call_sites: &[],
@@ -100,7 +104,9 @@ fn meta(executable: &Path, hash: String, bytes: u64) -> RunMeta {
             hash,
             bytes,
         },
+        redacted: Vec::new(),
         libraries: Vec::new(),
+        files: Default::default(),
         settings: RunSettings::default(),
         unrecorded_calls: Vec::new(),
         instrumentation: None,

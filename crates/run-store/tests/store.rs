@@ -53,7 +53,9 @@ fn meta(started: u64) -> RunMeta {
             hash: "00".to_owned(),
             bytes: 1,
         },
+        redacted: Vec::new(),
         libraries: Vec::new(),
+        files: Default::default(),
         settings: RunSettings {
             chaos_seed: NonZeroU64::new(7),
             ..RunSettings::default()
@@ -98,7 +100,7 @@ fn ending(outcome: Outcome) -> Ending {
 }
 
 fn sealed(store: &Store, started: u64) -> RunDirectory {
-    let run = store.create(OsStr::new("racey")).expect("created");
+    let run = store.create(OsStr::new("racey"), |_| Ok(())).expect("created").0;
     let mut meta = meta(started);
     run.begin(&meta).expect("begun");
     meta.ending = Some(ending(Outcome::Exited(0)));
@@ -124,7 +126,7 @@ fn setup(run_directory: &Path) -> ControlSetup<'_> {
 #[test]
 fn names_are_numbered_and_harmless() {
     let (_root, store) = store();
-    let name = |program: &str| store.create(OsStr::new(program)).expect("created").name();
+    let name = |program: &str| store.create(OsStr::new(program), |_| Ok(())).expect("created").0.name();
     assert_eq!(name("/usr/bin/racey"), "racey-0");
     assert_eq!(name("racey"), "racey-1");
     fs::create_dir(store.root().join("racey-41")).expect("created");
@@ -138,7 +140,7 @@ fn names_are_numbered_and_harmless() {
 fn simultaneous_recordings_get_different_directories() {
     let (_root, store) = store();
     let names = std::thread::scope(|scope| {
-        let create = || store.create(OsStr::new("p")).expect("created").name();
+        let create = || store.create(OsStr::new("p"), |_| Ok(())).expect("created").0.name();
         let threads: Vec<_> = (0..16).map(|_| scope.spawn(create)).collect();
         threads
             .into_iter()
@@ -151,7 +153,7 @@ fn simultaneous_recordings_get_different_directories() {
 #[test]
 fn a_run_is_complete_only_when_sealed() {
     let (_root, store) = store();
-    let run = store.create(OsStr::new("racey")).expect("created");
+    let run = store.create(OsStr::new("racey"), |_| Ok(())).expect("created").0;
     assert!(matches!(run.load(), Err(Error::NotARun { .. })));
     assert!(store.list().expect("listed").is_empty());
 
@@ -198,8 +200,8 @@ fn runs_open_by_name_directory_and_as_the_latest() {
 fn the_directory_of_o_must_not_exist() {
     let (root, _store) = store();
     let path = root.path().join("a/b");
-    Store::create_at(&path).expect("created with its parent");
-    assert!(matches!(Store::create_at(&path), Err(Error::Exists { .. })));
+    Store::create_at(&path, |_| Ok(())).expect("created with its parent");
+    assert!(matches!(Store::create_at(&path, |_| Ok(())), Err(Error::Exists { .. })));
 }
 
 #[test]
@@ -259,7 +261,7 @@ fn newer_metadata_is_named_as_such() {
 #[test]
 fn the_control_file_is_read_where_the_runtime_writes() {
     let (_root, store) = store();
-    let run = store.create(OsStr::new("p")).expect("created");
+    let run = store.create(OsStr::new("p"), |_| Ok(())).expect("created").0;
     let control = run.create_control(&setup(run.path())).expect("created");
     let file = control.file();
     assert_eq!(file.metadata().expect("stat").len(), CONTROL_BYTES as u64);
@@ -330,7 +332,7 @@ fn control_memory_can_be_made_as_new() {
 #[test]
 fn foreign_control_files_are_refused() {
     let (_root, store) = store();
-    let run = store.create(OsStr::new("p")).expect("created");
+    let run = store.create(OsStr::new("p"), |_| Ok(())).expect("created").0;
     drop(run.create_control(&setup(run.path())).expect("created"));
     let path = run.file("control");
     let file = OpenOptions::new().write(true).open(&path).expect("opened");
@@ -354,7 +356,7 @@ fn foreign_control_files_are_refused() {
 #[test]
 fn a_path_that_does_not_fit_the_control_file_is_refused() {
     let (_root, store) = store();
-    let run = store.create(OsStr::new("p")).expect("created");
+    let run = store.create(OsStr::new("p"), |_| Ok(())).expect("created").0;
     let long = format!("/{}", "x/".repeat(2100));
     assert!(matches!(
         run.create_control(&setup(Path::new(&long))),

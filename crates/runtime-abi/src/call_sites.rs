@@ -61,6 +61,8 @@ pub mod kind {
     /// An instruction that locks memory, in a program that the runtime hosts. `address_at` is then one more than where a distance of 32 bits is
     /// that has to be corrected.
     pub const LOCKED: u8 = 1;
+    /// An instruction that asks the processor: `rdtsc`, `rdtscp` or `cpuid`, as the bytes at `syscall_at` say. They come behind the calls.
+    pub const INSTRUCTION: u8 = 2;
 }
 
 const _: () = assert!(size_of::<Entry>() == 32);

@@ -12,11 +12,13 @@
 
 pub mod call_sites;
 pub mod checkpoint;
+pub mod disk;
 pub mod fast_path;
 pub mod memory_map;
 pub mod policy;
 pub mod schedule_file;
 pub mod settings;
+pub mod start_file;
 pub mod trace_file;
 pub mod turns_file;
 
@@ -29,7 +31,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 12;
+pub const ABI_VERSION: u32 = 13;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -70,6 +72,14 @@ pub const SITE_FLAGS_OFFSET: usize = SITE_ELEMENT_OFFSET + 4;
 /// Of the flags: what is read there may be bytes that nobody has set.
 pub const SITE_MAY_BE_UNDEFINED: u32 = 1;
 pub const SITE_KIND_ALLOCATION: u8 = 7;
+
+/// What a statement of inline assembly does to its place, as `__refrain_assembly` is told.
+pub mod assembly {
+    pub const READS: u32 = 0;
+    pub const WRITES: u32 = 1;
+    pub const BOTH: u32 = 2;
+}
+
 /// File name of the runtime that instrumented programs link to.
 pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
 
@@ -87,6 +97,10 @@ pub const ROOT_CONTROL_ADDRESS: u64 = memory_map::ROOT_CONTROL.start;
 /// Threads over one run; thread indices are 16 bits wide in shadow words.
 pub const THREADS_MAX: usize = 1 << 15;
 pub const HEADER_BYTES: usize = 1 << 14;
+/// In the directory of a recording's first process: the names of variables whose values no file may hold, each with a NUL behind it.
+pub const REDACTED_FILE_NAME: &str = "redacted";
+/// Its size, at most.
+pub const REDACTED_BYTES_MAX: usize = 4096;
 /// Where in the control file the table of call sites is, behind the last slot.
 pub const CALL_SITES_OFFSET: usize = HEADER_BYTES + THREADS_MAX * size_of::<ThreadSlot>();
 pub const CONTROL_BYTES: usize = CALL_SITES_OFFSET + size_of::<call_sites::Table>();
@@ -290,6 +304,9 @@ pub struct Shared {
     pub output: [AtomicU32; 2],
     /// The limit of the stack of a process that was executed with [`STACK_LIMIT_MAX`] instead.
     pub stack_limit: AtomicU64,
+    /// Recording with `--max-size`: bytes on the disk that are used, or about to be (`disk::reserve`), and what a process takes before it logs anything.
+    pub disk_bytes: AtomicU64,
+    pub process_bytes: AtomicU64,
 }
 
 /// The tool passes on what the program prints, and says here what came of it.

@@ -66,6 +66,10 @@ pub mod what {
     pub const STOPPED: u8 = 8;
     /// A fatal signal; `address` is the one that the kernel names.
     pub const FATAL: u8 = 9;
+    /// An exception is about to be thrown; `detail` is 1 for a panic of Rust's.
+    pub const THROWN: u8 = 10;
+    /// `exit` was called.
+    pub const EXITING: u8 = 11;
 }
 
 /// Bits of [`TraceEntry::detail`] of an access.

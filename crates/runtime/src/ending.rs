@@ -33,6 +33,36 @@ pub fn is_fatal(signal: c_int) -> bool {
     FATAL.contains(&signal)
 }
 
+/// Replay: did the recorded process die of this signal, in whichever thread?
+pub fn is_death_by(signal: u32) -> bool {
+    has_ended_so(|how| how == signal)
+}
+
+/// Replay: did the recorded process end by itself? Otherwise it was killed, or the recording has no more of it.
+pub fn is_by_itself() -> bool {
+    has_ended_so(|how| how != 0)
+}
+
+fn has_ended_so(is_so: impl Fn(u32) -> bool) -> bool {
+    let threads = 0..control::header().progress.threads.load(Relaxed);
+    threads
+        .into_iter()
+        .any(|thread| is_so(control::slot(thread).signal.load(Relaxed)))
+}
+
+/// Replay: a thread has met a signal that is the end of the process, unless somebody traces it. Returns whether somebody did, and the process went on.
+fn is_kept_by_tracer(local: &Local, signal: c_int) -> bool {
+    if !policy::are_inputs_answered() || is_death_by(signal as u32) {
+        return false;
+    }
+    if local.is_at_end() && !is_by_itself() {
+        // It was killed where it stood with the signal.
+        local.stop_here();
+    }
+    // Behind the instruction, where a tracer lets it go on.
+    signal == libc::SIGTRAP && is_by_itself()
+}
+
 /// Arranges to be told when the process ends by `exit` or by a fatal signal.
 pub fn watch() {
     extern "C" fn at_exit() {
@@ -55,6 +85,9 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
     if !policy::is_free()
         && let Some(local) = Local::current()
     {
+        if is_kept_by_tracer(local, signal) {
+            return;
+        }
         if local.birth.is_process.get() && policy::is_imposed() {
             local.vanish();
         }

@@ -3,6 +3,8 @@
 //! The header's page stays mapped; behind it, a window moves along with the end. Room is allocated in the file before it
 //! is touched, so a full disk is an error we see and not a SIGBUS.
 use crate::control;
+use crate::disk;
+use crate::disk::Refusal;
 use crate::run_directory;
 use crate::sys;
 use core::cell::Cell;
@@ -21,9 +23,6 @@ const MOST_AT_ONCE: usize = 1 << 20;
 /// Address space a file needs.
 pub const MAPPED_BYTES: u64 = PAGE + LARGEST_WINDOW;
 const _: () = assert!(MOST_AT_ONCE as u64 + PAGE <= LARGEST_WINDOW);
-
-/// Why a file cannot grow: one of `runtime_abi::truncated`, and an errno.
-pub type Refusal = (u32, i32);
 
 pub struct GrowingFile {
     thread: u32,
@@ -95,15 +94,14 @@ impl GrowingFile {
         assert!(least <= MOST_AT_ONCE);
         let control = control::header();
         let used = self.end.get().saturating_sub(self.window_start.get());
-        let total = control.progress.log_bytes.fetch_add(used, Relaxed) + used;
-        let most = control.settings.log_bytes_max.number();
-        if most != 0 && total >= most {
-            return Err((truncated::SIZE_LIMIT, 0));
-        }
+        control.progress.log_bytes.fetch_add(used, Relaxed);
         let bytes = (self.window_end.get() - self.window_start.get())
             .saturating_mul(2)
             .max((least as u64 + PAGE).next_multiple_of(PAGE))
             .clamp(FIRST_WINDOW, LARGEST_WINDOW);
+        // Up to the end of the window before, the file has its room already.
+        let end = self.end.get() / PAGE * PAGE + bytes;
+        disk::reserve(end - self.window_end.get().min(end))?;
         let (name, length) = log_format::file_name(ThreadIndex(self.thread), self.extension);
         let file = run_directory::open(&name[..length], libc::O_RDWR | libc::O_CREAT)
             .map_err(|errno| (truncated::LOG_FILE, errno))?;
@@ -119,6 +117,7 @@ impl GrowingFile {
         };
         let header = (!self.is_created()).then(header);
         if let Some(header) = &header {
+            sys::make_private(file);
             // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
             sys::write_all(file, header);
         }

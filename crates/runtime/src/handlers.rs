@@ -119,6 +119,18 @@ pub fn restarts(signal: u32) -> bool {
         && !is_cancellation(signal as usize)
 }
 
+/// What the program's handler of this signal blocks while it runs.
+pub fn blocks(signal: c_int) -> u64 {
+    let Some(wish) = WISHES.get(signal as usize) else {
+        return 0;
+    };
+    let own = match wish.flags.load(Relaxed) & libc::SA_NODEFER as u64 {
+        0 => 1 << (signal - 1),
+        _ => 0,
+    };
+    wish.mask.load(Relaxed) | own
+}
+
 /// The same, in the place of what is returned.
 pub fn replace(signal: usize, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) -> Action {
     let mut old = Action::default();

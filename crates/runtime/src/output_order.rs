@@ -32,6 +32,10 @@ impl Drop for Turn {
 
 /// Recording: the order in which processes write to a stream, 1 or 2, is that in which they have been here.
 pub fn take_turn(local: &Local, stream: i32) -> Option<Turn> {
+    // Nothing is logged any more, and a turn that nobody logs is one for which a replay would wait.
+    if control::is_stopped() {
+        return None;
+    }
     let root = control::root();
     let turns = &root.shared.stream_turns[stream as usize - 1];
     if root.shared.processes.load(Relaxed) < 2 {
@@ -56,7 +60,10 @@ pub fn take_turn(local: &Local, stream: i32) -> Option<Turn> {
         Some(_) => {
             let turn = turns.load(Relaxed);
             log(turn);
-            turns.store(turn + 1, Relaxed);
+            // There may have been no room for it. If it was logged all the same, the next one who logs it has it.
+            if !control::is_stopped() {
+                turns.store(turn + 1, Relaxed);
+            }
         }
         None => log(turns.fetch_add(1, Relaxed)),
     }

@@ -17,6 +17,7 @@ use crate::clones::PIDFD;
 use crate::clones::SET_TLS;
 use crate::clones::VM;
 use crate::control;
+use crate::disk;
 use crate::ending;
 use crate::executed;
 use crate::failure;
@@ -24,6 +25,7 @@ use crate::line::Line;
 use crate::local::Local;
 use crate::policy;
 use crate::policy::Inputs;
+use crate::relatives;
 use crate::replay;
 use crate::run_directory;
 use crate::sys;
@@ -38,7 +40,6 @@ use core::sync::atomic::Ordering::Release;
 use runtime_abi::CALL_SITES_OFFSET;
 use runtime_abi::CONTROL_ADDRESS;
 use runtime_abi::CONTROL_BYTES;
-use runtime_abi::CONTROL_MAGIC;
 use runtime_abi::CONTROL_STRIDE;
 use runtime_abi::ControlHeader;
 use runtime_abi::DIRECTORY_FD;
@@ -57,8 +58,6 @@ use runtime_abi::ended;
 use runtime_abi::origin;
 use runtime_abi::thread_state;
 
-/// Bytes mapped at `ROOT_CONTROL_ADDRESS`.
-static ROOT_BYTES: AtomicU64 = AtomicU64::new(0);
 /// This process has just been forked, and is recorded (or replayed) as one of the run's.
 static IS_NEW_CHILD: AtomicBool = AtomicBool::new(false);
 /// Arranges to be told when the process goes on as a forked child.
@@ -106,7 +105,7 @@ fn map_control(door: i32) -> bool {
     if let Err(errno) = sys::map_at(ROOT_CONTROL_ADDRESS, bytes, door, 0, false) {
         failure::die(b"cannot map the control file (see ulimit -v)", errno);
     }
-    ROOT_BYTES.store(bytes as u64, Relaxed);
+    relatives::note_root(bytes as u64);
     let root = control::root();
     if root.abi_version != runtime_abi::ABI_VERSION {
         failure::die(
@@ -209,6 +208,7 @@ fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     if process >= PROCESSES_MAX {
         return Err(libc::EMFILE);
     }
+    disk::reserve_process().map_err(|_| libc::ENOSPC)?;
     let mut directory = Line::default();
     directory.text(control::directory_of(control::root()));
     directory.text(b"/process-");
@@ -216,9 +216,14 @@ fn create(process: u32, slots: &[ThreadSlot], like: u64) -> Result<(), i32> {
     let mut buffer = [0; 4352];
     let length = directory.bytes().len();
     buffer[..length].copy_from_slice(directory.bytes());
-    sys::make_directory(&buffer[..=length])?;
+    // Another process may have made it, to write down what it changed in this one's memory.
+    sys::make_directory(&buffer[..=length]).or_else(|errno| match errno {
+        libc::EEXIST => Ok(()),
+        errno => Err(errno),
+    })?;
     let path = control::path_in(directory.bytes(), b"control", &mut buffer);
     let file = sys::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL)?;
+    sys::make_private(file);
     let made = fill(file, directory.bytes(), slots, like);
     sys::close(file);
     made
@@ -323,6 +328,9 @@ impl Local {
                 let processes = &control::root().shared.processes;
                 _ = processes.compare_exchange(process + 1, process, Relaxed, Relaxed);
             }
+            if result > 0 && process != 0 {
+                relatives::note_child(result, process, self.index, self.event());
+            }
             self.inputs.writer.correct_last(entry(result));
             self.complete();
             if result > 0 && asked.has(PIDFD) {
@@ -426,7 +434,7 @@ impl Local {
         let asked = Asked::of(number, arguments).unwrap_or_default();
         let call = self.next_call(number);
         let (result, process) = (call.entry.result as isize, call.entry.check);
-        if result <= 0 || !has_part(process) {
+        if result <= 0 || !relatives::has_part(process) {
             self.complete();
             self.answer_names(&asked, result);
             return result;
@@ -445,6 +453,7 @@ impl Local {
                 0
             }
             child if child > 0 => {
+                relatives::note_child(result, process, self.index, count);
                 self.complete();
                 self.answer_names(&asked, result);
                 result
@@ -482,6 +491,7 @@ impl Local {
         // Its threads may be one where its parent had several, which take turns.
         policy::choose(control::header());
         replay::open_schedule();
+        calls::open_changes();
         self.begin_files();
         IS_NEW_CHILD.store(true, Relaxed);
         self.install_again();
@@ -534,16 +544,6 @@ impl Local {
         self.complete();
         call.entry.result as isize
     }
-}
-
-/// Replay: is there a part of the run for this process? One that could not be created has none.
-fn has_part(process: u32) -> bool {
-    let offset = process as u64 * CONTROL_STRIDE as u64;
-    if process == 0 || offset + CONTROL_BYTES as u64 > ROOT_BYTES.load(Relaxed) {
-        return false;
-    }
-    // SAFETY: inside what `join` mapped, for good; the tool filled the parts of the processes that there are.
-    unsafe { (*((ROOT_CONTROL_ADDRESS + offset) as *const ControlHeader)).magic == CONTROL_MAGIC }
 }
 
 /// Does `action`, which starts another program, so that the program can join the run.

@@ -1,6 +1,8 @@
 //! The files of this process's part of the run, which are found by their paths; or, when the program has given up the right to
 //! reach them, by a descriptor of the directory that is kept open (`calls::rights`). The descriptor is not the program's.
 use crate::control;
+use crate::disk;
+use crate::disk::Refusal;
 use crate::sys;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::Relaxed;
@@ -65,16 +67,26 @@ pub fn give_to(user: u32) {
 
 /// Copies a file into the directory of this process.
 pub fn copy_in(from: &[u8], name: &[u8]) {
+    copy_in_changed(from, name, |_| ());
+}
+
+/// The same, with what `change` makes of its bytes, which it sees in their order.
+pub fn copy_in_changed(from: &[u8], name: &[u8], change: impl Fn(&mut [u8])) {
     let mut buffer = [0; 4352];
     let Ok(source) = sys::open(from, libc::O_RDONLY) else {
         return;
     };
     let path = control::path_in_run(name, &mut buffer);
     if let Ok(copy) = sys::open(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC) {
+        sys::make_private(copy);
         let mut block = [0u8; 4096];
         loop {
             match sys::read(source, &mut block) {
-                bytes if bytes > 0 => sys::write_all(copy, &block[..bytes as usize]),
+                bytes if bytes > 0 => {
+                    let block = &mut block[..bytes as usize];
+                    change(block);
+                    sys::write_all(copy, block);
+                }
                 _ => break,
             }
         }
@@ -85,8 +97,8 @@ pub fn copy_in(from: &[u8], name: &[u8]) {
 
 /// Keeps a program in the directory of this process, so that it can be executed again: as another name of the same file if that is possible, otherwise as a
 /// copy.
-pub fn keep_program(from: &[u8], name: &[u8]) {
-    const FOR_THE_OWNER: usize = 0o700;
+pub fn keep_program(from: &[u8], name: &[u8]) -> Result<(), Refusal> {
+    disk::reserve(program_bytes(from))?;
     let mut buffer = [0; 4352];
     let path = control::path_in_run(name, &mut buffer);
     let here = libc::AT_FDCWD as usize;
@@ -100,9 +112,28 @@ pub fn keep_program(from: &[u8], name: &[u8]) {
     ];
     // SAFETY: two paths with terminating zeros.
     if unsafe { sys::syscall(libc::SYS_linkat, arguments) } == 0 {
-        return;
+        return Ok(());
     }
+    copy_reserved(from, name);
+    Ok(())
+}
+
+/// A copy of a program in the directory of this process, which can be executed.
+pub fn copy_program(from: &[u8], name: &[u8]) -> Result<(), Refusal> {
+    disk::reserve(program_bytes(from))?;
+    copy_reserved(from, name);
+    Ok(())
+}
+
+fn program_bytes(path: &[u8]) -> u64 {
+    sys::status_of(path).map_or(0, |status| status.st_size as u64)
+}
+
+fn copy_reserved(from: &[u8], name: &[u8]) {
+    const FOR_THE_OWNER: usize = 0o700;
     copy_in(from, name);
+    let mut buffer = [0; 4352];
+    let path = control::path_in_run(name, &mut buffer);
     // SAFETY: a path with a terminating zero.
     unsafe { sys::syscall(libc::SYS_chmod, [path.as_ptr() as usize, FOR_THE_OWNER, 0, 0, 0, 0]) };
 }

@@ -94,6 +94,7 @@ pub fn construct() {
         crate::interpose::prepare_openmp();
     }
     crate::interpose::prepare_threads();
+    crate::interpose::prepare_direct_calls();
     turns::watch_time();
     if control::inputs_only() {
         fix_arenas();
@@ -146,6 +147,7 @@ fn take_over() {
     }
     if policy::is_imposed() {
         replay::open_schedule();
+        crate::calls::open_changes();
     }
     let index = control::new_thread();
     assert!(index == 0, "the control file has been used before");

@@ -21,6 +21,41 @@ pub unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
+/// The same for a call of the program's: its filters hold for it (`calls::filters`).
+///
+/// # Safety
+/// As the system call `number` demands of its arguments.
+pub unsafe fn programs_syscall(number: i64, arguments: [usize; 6]) -> isize {
+    // SAFETY: the caller promises what the system call `number` demands of its arguments.
+    unsafe { enter_plain_call(number, &arguments) }
+}
+
+/// # Safety
+/// As the system call demands of its arguments.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_plain_call(number: i64, arguments: &[usize; 6]) -> isize {
+    naked_asm!(
+        ".cfi_startproc",
+        "mov rax, rdi",
+        "mov r11, rsi",
+        "mov rdi, [r11]",
+        "mov rsi, [r11 + 8]",
+        "mov rdx, [r11 + 16]",
+        "mov r10, [r11 + 24]",
+        "mov r8, [r11 + 32]",
+        "mov r9, [r11 + 40]",
+        ".hidden __refrain_plain_call_begun",
+        ".globl __refrain_plain_call_begun",
+        "syscall",
+        "__refrain_plain_call_begun:",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// The result of a call that was not made because a filter of the program's traps it. It is no errno, and no result of another call.
+pub const TRAPPED: isize = -(1 << 40);
+
 /// What `waiting_syscall` yields if the call was not made, or is to be made again: a signal's handler comes first. The kernel uses
 /// this number inside for the same, and gives it to no program.
 pub const PUT_OFF: isize = -512;
@@ -165,6 +200,10 @@ pub fn protect(address: u64, bytes: usize, protection: usize) {
     unsafe { syscall(libc::SYS_mprotect, [address as usize, bytes, protection, 0, 0, 0]) };
 }
 
+/// The mode of files that the runtime creates: what is recorded is its owner's alone.
+const FOR_THE_OWNER: usize = 0o600;
+const DIRECTORY_FOR_THE_OWNER: usize = 0o700;
+
 /// Opens the NUL-terminated `path`; returns the descriptor or the errno.
 pub fn open(path: &[u8], flags: i32) -> Result<i32, i32> {
     open_at(libc::AT_FDCWD, path, flags)
@@ -181,13 +220,19 @@ pub fn open_at(directory: i32, path: &[u8], flags: i32) -> Result<i32, i32> {
                 directory as usize,
                 path.as_ptr() as usize,
                 (flags | libc::O_CLOEXEC) as usize,
-                0o644,
+                FOR_THE_OWNER,
                 0,
                 0,
             ],
         )
     };
     if got >= 0 { Ok(got as i32) } else { Err(-got as i32) }
+}
+
+/// Gives back what the program's umask has taken away from the owner of a file that was just created.
+pub fn make_private(file: i32) {
+    // SAFETY: touches no memory. Who may not do this has the file as the umask left it.
+    unsafe { syscall(libc::SYS_fchmod, [file as usize, FOR_THE_OWNER, 0, 0, 0, 0]) };
 }
 
 /// The same file at a further descriptor, `least` or above; or -1.
@@ -524,11 +569,24 @@ fn plain(result: isize) -> Result<isize, i32> {
     if result >= 0 { Ok(result) } else { Err(-result as i32) }
 }
 
-/// Creates the directory with the NUL-terminated `path`.
+/// Creates the directory with the NUL-terminated `path`, for its owner alone.
 pub fn make_directory(path: &[u8]) -> Result<(), i32> {
     assert!(path.last() == Some(&0));
     // SAFETY: `path` ends with NUL, as just checked.
-    plain(unsafe { syscall(libc::SYS_mkdir, [path.as_ptr() as usize, 0o755, 0, 0, 0, 0]) }).map(drop)
+    plain(unsafe {
+        syscall(
+            libc::SYS_mkdir,
+            [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0],
+        )
+    })?;
+    // SAFETY: the same path. Whatever the program's umask takes away from its owner is given back.
+    plain(unsafe {
+        syscall(
+            libc::SYS_chmod,
+            [path.as_ptr() as usize, DIRECTORY_FOR_THE_OWNER, 0, 0, 0, 0],
+        )
+    })
+    .map(drop)
 }
 
 pub fn set_length(file: i32, bytes: u64) -> Result<(), i32> {
@@ -625,6 +683,8 @@ pub struct ExtendedStatus {
     pub device: u64,
     pub inode: u64,
     pub bytes: u64,
+    /// How many of them have a place on the disk, or in memory; the others are zeros.
+    pub held_bytes: u64,
     pub mode: u32,
     /// When the file was made; 0 if the file system does not know.
     pub birth_ns: u64,
@@ -649,6 +709,7 @@ pub fn extended_status(file: i32) -> Option<ExtendedStatus> {
         device: u64::from(status.stx_dev_major) << 32 | u64::from(status.stx_dev_minor),
         inode: status.stx_ino,
         bytes: status.stx_size,
+        held_bytes: status.stx_blocks.wrapping_mul(512),
         mode: u32::from(status.stx_mode),
         birth_ns: if has_birth { birth_ns } else { 0 },
     })
@@ -686,6 +747,29 @@ pub fn open_again(file: i32) -> Result<i32, i32> {
 pub fn read_at(file: i32, to: usize, bytes: usize, offset: u64) -> usize {
     // SAFETY: callers give memory of theirs to be written.
     unsafe { syscall(libc::SYS_pread64, [file as usize, to, bytes, offset as usize, 0, 0]) }.max(0) as usize
+}
+
+/// Where the next bytes of a file are that are not a hole, from an offset on, and where they end; of a file system that knows no holes, all. Moves the
+/// descriptor's position.
+pub fn next_data(file: i32, offset: u64) -> Option<[u64; 2]> {
+    let seek = |offset: u64, whence: i32| {
+        // SAFETY: touches no memory.
+        unsafe {
+            syscall(
+                libc::SYS_lseek,
+                [file as usize, offset as usize, whence as usize, 0, 0, 0],
+            )
+        }
+    };
+    let start = match seek(offset, libc::SEEK_DATA) {
+        start if start >= 0 => start as u64,
+        error if error == -libc::ENXIO as isize => return None,
+        _ => offset,
+    };
+    match seek(start, libc::SEEK_HOLE) {
+        end if end >= 0 => Some([start, end as u64]),
+        _ => Some([start, u64::MAX]),
+    }
 }
 
 /// Bytes of an open file; 0 if they cannot be told.

@@ -171,6 +171,14 @@ impl Local {
         }
     }
 
+    /// The thread begins to fail, or to end the process: `THROWN` or `EXITING`.
+    pub fn trace_failing(&self, what: u8, detail: u8) {
+        if is_on() {
+            let entry = self.entry(what, detail, 0);
+            self.replay.trace.append(self.index, Ring::Synchronisation, entry);
+        }
+    }
+
     pub fn trace_fatal(&self, signal: c_int, address: u64) {
         if is_on() {
             let entry = self.entry(what::FATAL, signal as u8, address);

@@ -1,5 +1,5 @@
 //! Where a library enters the kernel: each `syscall` instruction, and a run of bytes around it that can give way to a
-//! jump without anybody noticing.
+//! jump without anybody noticing. The same for instructions that ask the processor for the time, or who it is.
 //!
 //! The runtime inside the program replaces these bytes, but does not decode instructions itself; this crate does, outside,
 //! and hands over a table (`runtime_abi::call_sites`). The bytes of a window move to a trampoline as they are, so only
@@ -67,6 +67,9 @@ pub struct Sites {
     pub special: usize,
     /// Left alone because no window fits: addresses of the instructions.
     pub no_room: Vec<u64>,
+    /// Instructions that ask the processor, as far as they can be replaced: `rdtsc`, `rdtscp`, `cpuid`. In these, `Site::syscall_at` is where such a
+    /// one is.
+    pub instructions: Vec<Site>,
     /// Instructions that lock memory, and what is around them (`find_all`). In these, `Site::address_at` is where a distance of 32 bits is that has to
     /// be corrected.
     pub locked: Vec<Site>,
@@ -99,10 +102,27 @@ pub fn find(elf: &[u8]) -> Result<Sites, Error> {
             sweep(bytes, section.address(), &mut found);
         }
     }
-    if found.sites.len() > SITES_MAX {
-        return Err(Error::TooMany(found.sites.len()));
+    let count = found.sites.len() + found.instructions.len();
+    if count > SITES_MAX {
+        return Err(Error::TooMany(count));
     }
     Ok(found)
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    instruction.mnemonic() == Mnemonic::Syscall
+}
+
+/// Does it ask the processor something that is not the same each time?
+fn asks_processor(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid
+    )
+}
+
+fn is_wanted(instruction: &Instruction) -> bool {
+    is_call(instruction) || asks_processor(instruction)
 }
 
 fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
@@ -115,7 +135,14 @@ fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
         .filter(|target| *target != 0)
         .collect();
     let mut free_from = 0;
-    for at in (0..code.len()).filter(|at| code[*at].mnemonic() == Mnemonic::Syscall) {
+    for at in (0..code.len()).filter(|at| is_wanted(&code[*at])) {
+        if asks_processor(&code[at]) {
+            if let Some(window) = window(&code, at, &targets).filter(|window| window.start >= free_from) {
+                free_from = window.end;
+                found.instructions.push(site(&code, window, at, bytes, address));
+            }
+            continue;
+        }
         let number = constant_before(&code, at, Register::RAX);
         let is_fork = number == Some(CLONE)
             && constant_before(&code, at, Register::RDI).is_some_and(|flags| flags & CLONE_VM == 0);
@@ -225,7 +252,7 @@ fn is_movable(instruction: &Instruction) -> bool {
         && !instruction.is_ip_rel_memory_operand()
         && instruction.near_branch_target() == 0
         && instruction.mnemonic() != Mnemonic::INVALID
-        && instruction.mnemonic() != Mnemonic::Syscall
+        && !is_wanted(instruction)
 }
 
 #[cfg(test)]
@@ -260,6 +287,24 @@ mod tests {
         let found = sites_of(&code);
         assert_eq!((found.sites[0].address, found.sites[0].syscall_at), (0x1007, 0));
         assert_eq!(found.sites[0].bytes.len(), 8);
+    }
+
+    #[test]
+    fn an_instruction_that_asks_for_the_time_has_a_window_of_its_own() {
+        // rdtsc; shl $32,%rdx; or %rdx,%rax; rdtscp; shl $32,%rdx; cpuid; ret
+        let code = [
+            0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0x48, 0x09, 0xd0, 0x0f, 0x01, 0xf9, 0x48, 0xc1, 0xe2, 0x20, 0x0f, 0xa2,
+            0xc3,
+        ];
+        let found = sites_of(&code);
+        assert_eq!(found.sites, []);
+        let places: Vec<_> = found
+            .instructions
+            .iter()
+            .map(|site| (site.address, site.syscall_at))
+            .collect();
+        // What is behind the last one cannot be moved, and what is before it is in another window.
+        assert_eq!(places, [(0x1000, 0), (0x1009, 0)]);
     }
 
     #[test]

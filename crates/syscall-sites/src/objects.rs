@@ -16,6 +16,9 @@ use crate::LOOK_BACK;
 use crate::NUMBERS;
 use crate::Site;
 use crate::Sites;
+use crate::asks_processor;
+use crate::is_call;
+use crate::is_wanted;
 use crate::locked;
 use crate::movable_run;
 use crate::site;
@@ -44,7 +47,9 @@ use std::ops::Range;
 
 type Elf<'a> = ElfFile64<'a, LittleEndian>;
 
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// `syscall`, `rdtsc`, `cpuid`, and the beginning of `rdtscp`.
+const WANTED: [[u8; 2]; 4] = [[0x0f, 0x05], [0x0f, 0x31], [0x0f, 0xa2], [0x0f, 0x01]];
+const CALLS: [[u8; 2]; 1] = [[0x0f, 0x05]];
 /// rt_sigreturn and exit: nothing comes back from them, so nothing is missed.
 const LAST: [u64; 2] = [15, 60];
 const CLONE3: u64 = 435;
@@ -77,11 +82,15 @@ enum Wanted {
 
 fn find_in(image: &Image<'_>, wanted: Wanted) -> Result<Sites, Error> {
     let mut found = Sites::default();
-    let suspects = image.suspects().into_iter();
+    let (bytes, is_of_interest): (&[[u8; 2]], fn(&Instruction) -> bool) = match wanted {
+        Wanted::All => (&CALLS, is_call),
+        Wanted::ThoseThatReturn => (&WANTED, is_wanted),
+    };
+    let suspects = image.suspects(bytes).into_iter();
     let functions: Vec<Function> = suspects
-        .filter_map(|suspect| Function::decode(suspect, is_call))
+        .filter_map(|suspect| Function::decode(suspect, is_of_interest))
         .collect();
-    let calls: Vec<u64> = functions.iter().flat_map(Function::calls).collect();
+    let calls: Vec<u64> = functions.iter().flat_map(|each| each.all(is_of_interest)).collect();
     if calls.is_empty() {
         return Ok(found);
     }
@@ -110,8 +119,9 @@ fn find_in(image: &Image<'_>, wanted: Wanted) -> Result<Sites, Error> {
     for function in &locking {
         locked::sites(function, &known, &taken, &mut found.locked);
     }
-    match found.sites.len() > crate::SITES_MAX {
-        true => Err(Error::TooMany(found.sites.len())),
+    let count = found.sites.len() + found.instructions.len();
+    match count > crate::SITES_MAX {
+        true => Err(Error::TooMany(count)),
         false => Ok(found),
     }
 }
@@ -206,12 +216,15 @@ impl<'a> Image<'a> {
         relocated.chain(words.map(|word| u64::from_le_bytes(*word)))
     }
 
-    /// The functions that have the two bytes of a `syscall` somewhere.
-    fn suspects(&self) -> Vec<(u64, &'a [u8])> {
+    /// The functions that have one of these pairs of bytes somewhere.
+    fn suspects(&self, wanted: &[[u8; 2]]) -> Vec<(u64, &'a [u8])> {
         let mut found = Vec::new();
         for (address, bytes) in &self.code {
             let mut at = 0;
-            while let Some(next) = bytes[at..].windows(2).position(|pair| pair == SYSCALL) {
+            while let Some(next) = bytes[at..]
+                .windows(2)
+                .position(|pair| pair[0] == wanted[0][0] && wanted.iter().any(|wanted| pair == wanted))
+            {
                 let here = *address + (at + next) as u64;
                 let start = self.starts.range(..=here).next_back().copied().unwrap_or(*address);
                 let end = self.starts.range(here + 1..).next().copied();
@@ -343,10 +356,6 @@ pub struct Function {
     pub is_clean: bool,
 }
 
-fn is_call(instruction: &Instruction) -> bool {
-    instruction.mnemonic() == Mnemonic::Syscall
-}
-
 impl Function {
     /// `None`: there is nothing of interest in it.
     pub fn decode((start, bytes): (u64, &[u8]), is_of_interest: fn(&Instruction) -> bool) -> Option<Function> {
@@ -399,10 +408,6 @@ impl Function {
         (0..self.code.len()).filter(|at| self.code[*at].mnemonic() == Mnemonic::Syscall)
     }
 
-    fn calls(&self) -> impl Iterator<Item = u64> {
-        self.all_calls().map(|at| self.code[at].ip())
-    }
-
     /// Those that a number is put in place for.
     fn plausible_calls(&self) -> impl Iterator<Item = u64> {
         self.all_calls()
@@ -441,7 +446,17 @@ impl Function {
 
     fn sites(&self, known: &BTreeSet<u64>, wanted: Wanted, found: &mut Sites) {
         let mut free_from = 0;
-        for at in self.all_calls() {
+        for at in (0..self.code.len()).filter(|at| is_wanted(&self.code[*at])) {
+            if asks_processor(&self.code[at]) {
+                let window = self.window(at, known).filter(|window| window.start >= free_from);
+                let is_sure = wanted != Wanted::All && self.is_clean && self.is_reached[at];
+                if let Some(window) = window.filter(|_| is_sure) {
+                    free_from = window.end;
+                    let instruction = site(&self.code, window, at, &self.bytes, self.start);
+                    found.instructions.push(instruction);
+                }
+                continue;
+            }
             let number = self.constant(at, Register::RAX);
             if wanted != Wanted::All && number.is_some_and(|number| LAST.contains(&number)) {
                 found.special += 1;

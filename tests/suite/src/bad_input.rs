@@ -185,10 +185,10 @@ fn newer_version(sandbox: &Sandbox, guest: &Guest) -> Checked {
 
     let metadata = run.join("run.json");
     let text = fs::read_to_string(&metadata)?;
-    let newer = text.replacen("\"version\": 1", "\"version\": 999", 1);
-    require(newer != text, || format!("{} has no version 1", metadata.display()))?;
+    let newer = text.replacen("\"version\": 2", "\"version\": 999", 1);
+    require(newer != text, || format!("{} has no version 2", metadata.display()))?;
     sandbox.note(format!(
-        "sed -i '0,/\"version\": 1/s//\"version\": 999/' {}",
+        "sed -i '0,/\"version\": 2/s//\"version\": 999/' {}",
         metadata.display()
     ));
     fs::write(&metadata, newer)?;

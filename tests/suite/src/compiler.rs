@@ -58,7 +58,7 @@ int main() {
 type Check = fn(&Sandbox) -> Checked;
 
 pub fn trials() -> Vec<Trial> {
-    let all: [(&str, Check); 12] = [
+    let all: [(&str, Check); 13] = [
         ("stages", stages),
         ("dependency_files", dependency_files),
         ("response_files", response_files),
@@ -70,6 +70,7 @@ pub fn trials() -> Vec<Trial> {
         ("odd_names_and_inputs", odd_names_and_inputs),
         ("plain_objects", plain_objects),
         ("source_lines", source_lines),
+        ("inline_assembly", inline_assembly),
         ("shared_program_elements", shared_program_elements),
     ];
     all.map(|(name, check)| trial(format!("compiler/{name}"), check)).into()
@@ -349,6 +350,86 @@ fn source_lines(sandbox: &Sandbox) -> Checked {
         require(dump.stdout_text().contains("race.c:8"), || {
             dump.told("expected records of race.c:8")
         })?;
+    }
+    Ok(())
+}
+
+/// Inline assembly of every kind compiles and does what it does; what is not observed of it is listed, by its line, and nothing else.
+fn inline_assembly(sandbox: &Sandbox) -> Checked {
+    sandbox.write(
+        "assembly.c",
+        r#"
+#include <stdint.h>
+#include <stdio.h>
+static volatile int lock = 1, count;
+static volatile uint64_t section;
+static char from[8] = "copied", to[8];
+static void spin(volatile int *place) {
+    asm volatile("1: lock; decl %0\n\tjns 3f\n2: rep; nop\n\tcmpl $0, %0\n\tjle 2b\n\tjmp 1b\n3:" : "+m"(*place)::"memory", "cc"); // listed
+}
+static int decrement(volatile int *place) {
+    asm goto("lock; decl %0\n\tjz %l[zero]" ::"m"(*place) : "memory", "cc" : zero); // listed
+    return 0;
+zero:
+    return 1;
+}
+static int restartable(volatile int *place, int by) {
+    asm goto( // listed
+        ".pushsection __rseq_cs, \"aw\"\n\t.balign 32\n3:\n\t.long 0, 0\n\t.quad 1f, (2f - 1f), 4f\n\t.popsection\n\t"
+        "leaq 3b(%%rip), %%rax\n\tmovq %%rax, %[section]\n1:\n\taddl %[by], %[place]\n2:\n\t"
+        ".pushsection __rseq_failure, \"ax\"\n\t.byte 0x0f, 0xb9, 0x3d\n\t.long 0x53053053\n4:\n\tjmp %l[abort]\n\t.popsection\n"
+        ::[section] "m"(section), [place] "m"(*place), [by] "r"(by) : "memory", "cc", "rax" : abort);
+    return 0;
+abort:
+    return -1;
+}
+static void copy(void *target, const void *source, unsigned long bytes) {
+    asm volatile("rep movsb" : "+D"(target), "+S"(source), "+c"(bytes)::"memory"); // listed
+}
+int main(void) {
+    int one = 1, local = 0;
+    asm volatile("lock; xaddl %0, %1" : "+r"(one), "+m"(count)::"memory");
+    asm volatile("lock; addl $0, -4(%%rsp)" ::: "memory", "cc");
+    asm volatile("movl $5, %0" : "=m"(local));
+    asm volatile("mfence; pause" ::: "memory");
+    spin(&lock);
+    lock = 1;
+    copy(to, from, sizeof from);
+    int aborted = restartable(&count, 5), zero = decrement(&lock);
+    printf("%d %d %d %d %s\n", local, count, aborted, zero, to);
+}
+"#,
+    )?;
+    let source = fs::read_to_string(sandbox.work().join("assembly.c"))?;
+    let listed: Vec<usize> = (1..)
+        .zip(source.lines())
+        .filter(|(_, line)| line.contains("// listed"))
+        .map(|(number, _)| number)
+        .collect();
+    for (level, program) in [("-O0", "plain"), ("-O2", "optimised")] {
+        cc(sandbox, &[level, "-pthread", "assembly.c", "-o", program])?.expect_status(0)?;
+        let run = format!("run-of-{program}");
+        let line = sandbox
+            .refrain(["record", "-o", &run, "--"])
+            .arg(format!("./{program}"));
+        let recorded = sandbox.run(&line)?.expect_status(0)?;
+        require(recorded.stdout_text().contains("5 6 0 1 copied"), || {
+            recorded.told("expected what the statements do")
+        })?;
+        let info = sandbox.run(&sandbox.refrain(["info", &run]))?.expect_status(0)?;
+        let text = info.stdout_text();
+        let says = text.lines().find(|line| line.contains("inline assembly"));
+        let expected = format!(
+            "{} inline assembly statements access memory in ways that are not observed",
+            listed.len()
+        );
+        require(says.is_some_and(|line| line.contains(&expected)), || {
+            info.told(&expected)
+        })?;
+        for number in &listed {
+            let place = format!("assembly.c:{number}");
+            require(says.is_some_and(|line| line.contains(&place)), || info.told(&place))?;
+        }
     }
     Ok(())
 }

@@ -95,13 +95,75 @@ const EXPECTED: [Expected; 13] = [
     },
 ];
 
+/// Programs about what must not be said, and what used to be missed: the order of `mine` and `theirs` in each run is the
+/// same, because threads sleep.
+const EXPLAINED: [(Expected, &str); 6] = [
+    (
+        Expected {
+            guest: "locked_update.c",
+            mine: &["int found = account->balance;"],
+            theirs: &["account->balance = balance;"],
+        },
+        "synchronised",
+    ),
+    (
+        Expected {
+            guest: "locked_check.c",
+            mine: &["int has = shelf->item", "(*shelf->item)++"],
+            theirs: &["shelf->item = NULL;"],
+        },
+        "synchronised",
+    ),
+    (
+        Expected {
+            guest: "reused_block.c",
+            mine: &["long most = limit;"],
+            theirs: &["limit = 7;"],
+        },
+        "unordered",
+    ),
+    (
+        Expected {
+            guest: "container.cpp",
+            mine: &["REQUIRE(numbers.size() == 0);"],
+            theirs: &["numbers.push_back(7);"],
+        },
+        "unordered",
+    ),
+    (
+        Expected {
+            guest: "thrown.cpp",
+            mine: &["if (limit > 3)"],
+            theirs: &["limit = 7;"],
+        },
+        "unordered",
+    ),
+    (
+        Expected {
+            guest: "flag.c",
+            mine: &["if (shared)"],
+            theirs: &["shared = 1;"],
+        },
+        "unordered",
+    ),
+];
+
 pub fn trials() -> Result<Vec<Trial>, String> {
     let bug = |name: &str| Guest::read(&tool::guests().join("bugs").join(name));
     let mut trials = Vec::new();
     for expected in EXPECTED {
         let guest = bug(expected.guest)?;
         let name = format!("explain/{}", guest.name());
-        trials.push(trial(name, move |sandbox| names_the_bug(sandbox, &guest, &expected)));
+        trials.push(trial(name, move |sandbox| {
+            names_the_bug(sandbox, &guest, &expected, "unordered")
+        }));
+    }
+    for (expected, order) in EXPLAINED {
+        let guest = Guest::read(&tool::guests().join("explained").join(expected.guest))?;
+        let name = format!("explain/{}", guest.name());
+        trials.push(trial(name, move |sandbox| {
+            names_the_bug(sandbox, &guest, &expected, order)
+        }));
     }
     let deadlock = bug("deadlock01.c")?;
     trials.push(trial("explain/deadlock01", move |s| names_the_circle(s, &deadlock)));
@@ -141,10 +203,15 @@ fn source_line(guest: &Guest, step: &Value) -> Checked<String> {
     }
 }
 
-fn names_the_bug(sandbox: &Sandbox, guest: &Guest, expected: &Expected) -> Checked {
+fn names_the_bug(sandbox: &Sandbox, guest: &Guest, expected: &Expected, order: &str) -> Checked {
     let recorded = catch(sandbox, guest)?;
     let report = explain(sandbox, &recorded, 0)?;
     let culprit = &report["culprit"];
+    let frees = report["findings"].as_array().into_iter().flatten();
+    let frees = frees.filter(|found| found["pattern"] == "use after free").count();
+    require(frees == 0 || guest.name() != "reused_block", || {
+        format!("{frees} uses after free: {}", report["findings"])
+    })?;
     for (side, wanted) in [("mine", expected.mine), ("theirs", expected.theirs)] {
         let line = source_line(guest, &culprit[side])?;
         require(wanted.iter().any(|wanted| line.contains(wanted)), || {
@@ -154,7 +221,7 @@ fn names_the_bug(sandbox: &Sandbox, guest: &Guest, expected: &Expected) -> Check
             )
         })?;
     }
-    require(culprit["order"] == "unordered", || format!("ordered: {culprit}"))?;
+    require(culprit["order"] == order, || format!("not {order}: {culprit}"))?;
     require(culprit["mine"]["thread"] != culprit["theirs"]["thread"], || {
         format!("one thread: {culprit}")
     })?;
@@ -167,7 +234,10 @@ fn reads_well(sandbox: &Sandbox, recorded: &Recorded) -> Checked {
     let line = sandbox.refrain(["explain"]).arg(&recorded.directory).within(LIMIT);
     let ended = sandbox.run(&line)?.expect_status(0)?;
     let text = String::from_utf8_lossy(&ended.stdout).into_owned();
-    require(text.contains("likely culprit: T"), || ended.told("no culprit is named"))?;
+    require(
+        text.contains("likely culprit: T") || text.contains("possible culprit: T"),
+        || ended.told("no culprit is named"),
+    )?;
     require(text.contains(" | ") && text.contains('^'), || {
         ended.told("no source line is quoted")
     })

@@ -344,7 +344,7 @@ fn kept_on_failure(sandbox: &Sandbox, guest: &Guest) -> Checked {
 
 fn size_limit(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &[])?;
-    let recorded = record(sandbox, "run", &["--max-size", "64K"], &program, LIMIT)?;
+    let recorded = record(sandbox, "run", &["--max-size", "640K"], &program, LIMIT)?;
     check_truncated(sandbox, &recorded, "--max-size was reached")
 }
 

@@ -9,6 +9,7 @@ use crate::guest::Guest;
 use crate::interrupted::SmallDisk;
 use crate::recording::Recorded;
 use crate::recording::record;
+use crate::recording::without_checksum;
 use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
@@ -290,7 +291,7 @@ fn other_addresses(sandbox: &Sandbox, guest: &Guest) -> Checked {
     ended.expect_status(0)?;
     // As a run of a version that did not write it down.
     let meta = unpacked.directory.join("run.json");
-    let text = fs::read_to_string(&meta)?;
+    let text = without_checksum(&fs::read_to_string(&meta)?);
     let without: Vec<&str> = text.lines().filter(|line| !line.contains("\"stack_limit\"")).collect();
     sandbox.note(format!("sed -i /stack_limit/d {}", meta.display()));
     fs::write(&meta, without.join("\n"))?;

@@ -4,6 +4,7 @@ use crate::recording::Recorded;
 use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
+use crate::skipped;
 use crate::tool;
 use libtest_mimic::Trial;
 use std::fs;
@@ -95,7 +96,7 @@ const FILES: [(&str, &str); 20] = [
 ];
 
 pub fn trials() -> Vec<Trial> {
-    let lines: [(&str, &[&str]); 26] = [
+    let lines: [(&str, &[&str]); 27] = [
         ("by_a_shell", &["sh", "-c", "./hello.sh a; echo $?"]),
         ("by_a_short_name", &["sh", "-c", "./s; ./s 1; bash -c './s 2'"]),
         ("by_env", &["env", "A=1", "./hello.sh", "env"]),
@@ -131,6 +132,14 @@ pub fn trials() -> Vec<Trial> {
         ("that_pass", &["./passing.sh"]),
         ("that_ignore_signals", &["./ignoring.sh"]),
         (
+            "that_signal_their_group",
+            &[
+                "sh",
+                "-c",
+                "trap 'echo usr1' USR1; kill -USR1 0; echo on; kill 0; echo never",
+            ],
+        ),
+        (
             "through_descriptors",
             &["sh", "-c", "exec 9<hello.sh; sh /dev/fd/9 x; /proc/self/cwd/hello.sh y"],
         ),
@@ -143,6 +152,7 @@ pub fn trials() -> Vec<Trial> {
     trials.push(trial("scripts/refused", refused));
     trials.push(trial("scripts/packed", packed));
     trials.push(trial("scripts/changed_since", changed_since));
+    trials.push(trial("scripts/below_a_mount", below_a_mount));
     for guest in ["memfd", "signals", "vfork"] {
         trials.push(trial(format!("scripts/executed_{guest}"), move |s| executed(s, guest)));
     }
@@ -253,6 +263,15 @@ fn changed_since(sandbox: &Sandbox) -> Checked {
         fs::write(sandbox.work().join(name), "#!/bin/cat\nanother text\n")?;
     }
     recorded.check_replay(sandbox, 2, 0, LIMIT)
+}
+
+/// A program whose name is that of something else for everybody who has not the same file systems mounted.
+fn below_a_mount(sandbox: &Sandbox) -> Checked {
+    let probe = sandbox.run(&sandbox.other("unshare", ["-Urm", "true"]))?;
+    if probe.status != 0 {
+        return skipped("no mount namespaces here");
+    }
+    executed(sandbox, "mounts")
 }
 
 /// A guest that executes programs in its own ways.

@@ -54,6 +54,7 @@ pub fn trials() -> Vec<Trial> {
         trial("surroundings/only_linked", only_linked),
         trial("surroundings/own_thread", own_thread),
         trial("surroundings/sparse_mappings", sparse_mappings),
+        trial("surroundings/signals_to_the_group", signals_to_the_group),
         trial("surroundings/ldd", ldd),
     ]
 }
@@ -539,6 +540,27 @@ fn sparse_mappings(sandbox: &Sandbox) -> Checked {
         check_replayed(sandbox, &format!("./{scope}"))?;
     }
     Ok(())
+}
+
+/// What the program sends to its group comes to the recorder, too, which survives it, and passes none of it on; but what others send to the recorder.
+fn signals_to_the_group(sandbox: &Sandbox) -> Checked {
+    let program = build(sandbox, "group.c")?;
+    for scope in ["memory", "inputs"] {
+        let recorded = record(sandbox, scope, &["--scope", scope], &program, LIMIT)?;
+        let ended = recorded.ended.expect_status(0)?;
+        require(
+            ended.stdout == b"60 signals, 0 of them not once; 0 ignored or blocked at the start\n",
+            || ended.told("it prints something else"),
+        )?;
+        check_replayed(sandbox, &format!("./{scope}"))?;
+    }
+    let waits = "trap 'echo handled; exit 3' USR1; echo ready > ready; while :; do sleep 0.05; done";
+    let script = format!(
+        "$refrain record --scope inputs -o run -- bash -c \"{waits}\" & recorder=$!\n\
+         while [ ! -e ready ]; do sleep 0.05; done; kill -USR1 $recorder; wait $recorder"
+    );
+    let ended = bash(sandbox, &script)?.expect_status(3)?;
+    require(ended.stdout == b"handled\n", || ended.told("it prints something else"))
 }
 
 fn ldd(sandbox: &Sandbox) -> Checked {

@@ -12,6 +12,7 @@ use failure_report::Wait;
 use failure_report::What;
 use failure_report::Writer;
 use replayer::Explained;
+use replayer::Place;
 use serde_json::Value;
 use serde_json::json;
 
@@ -37,8 +38,10 @@ fn report_json(report: &Report, names: &Names<'_>) -> Value {
     let findings: Vec<Value> = report.findings.iter().map(|found| finding(found, names)).collect();
     json!({
         "ending": ending(report.ending),
+        "anchor": report.anchor.map(|found| step(&found, names)),
+        "tried": report.tried,
         "conclusion": sentences::conclusion(report, names),
-        "culprit": if report.cycle.is_empty() { findings.first() } else { None },
+        "culprit": sentences::culprit(report).and(findings.first()),
         "findings": findings,
         "fault": report.fault.map(|fault| json!({
             "step": fault.step.map(|found| step(&found, names)),
@@ -80,9 +83,16 @@ fn order(order: Order) -> &'static str {
 }
 
 fn step(step: &Step, names: &Names<'_>) -> Value {
-    let place = names.place(step).map(
-        |place| json!({ "file": place.file, "line": place.line, "column": place.column, "function": place.function }),
-    );
+    let before = names.before(step).and_then(|before| names.place(before));
+    let place = names.place(step).map(|place| {
+        let mut fields = place_json(&place);
+        fields["library"] = match &place.library {
+            Some((file, line)) => json!({ "file": file, "line": line }),
+            None => Value::Null,
+        };
+        fields["called_after"] = before.as_ref().map_or(Value::Null, place_json);
+        fields
+    });
     let (what, address, bytes, value) = match step.entry.what {
         What::Access(access) => {
             let what = match (access.reads, access.writes) {
@@ -100,6 +110,9 @@ fn step(step: &Step, names: &Names<'_>) -> Value {
         What::Spawn { .. } => ("create", None, None, None),
         What::Start => ("start", None, None, None),
         What::Exit => ("end", None, None, None),
+        What::Thrown { is_panic: true } => ("panic", None, None, None),
+        What::Thrown { is_panic: false } => ("throw", None, None, None),
+        What::Exiting => ("exit", None, None, None),
     };
     json!({
         "thread": step.thread,
@@ -112,6 +125,10 @@ fn step(step: &Step, names: &Names<'_>) -> Value {
         "atomic": step.access().is_some_and(|access| access.atomic),
         "place": place,
     })
+}
+
+fn place_json(place: &Place) -> Value {
+    json!({ "file": place.file, "line": place.line, "column": place.column, "function": place.function })
 }
 
 fn finding(found: &Finding, names: &Names<'_>) -> Value {
@@ -129,7 +146,7 @@ fn finding(found: &Finding, names: &Names<'_>) -> Value {
 fn read(read: &Read, names: &Names<'_>) -> Value {
     let (writer, ordered) = match &read.writer {
         Writer::Step(writer, ordered) => (step(writer, names), order(*ordered)),
-        Writer::Nobody => (Value::Null, "written by nobody"),
+        Writer::Nobody => (Value::Null, "no observed write"),
         Writer::Unknown => (Value::Null, "unknown"),
     };
     json!({ "read": step(&read.step, names), "writer": writer, "order": ordered })

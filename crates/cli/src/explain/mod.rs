@@ -15,6 +15,7 @@ use crate::record::spelling;
 use crate::replay::print_divergence;
 use run_store::Store;
 use sentences::Names;
+use std::collections::BTreeMap;
 use std::env;
 
 pub fn explain(arguments: &ExplainArguments) -> Ended {
@@ -30,6 +31,10 @@ pub fn explain(arguments: &ExplainArguments) -> Ended {
         sites: &explained.loaded.sites,
         symbols: &explained.symbols,
         directory: env::current_dir().unwrap_or_default(),
+        before: explained
+            .report
+            .as_ref()
+            .map_or_else(BTreeMap::new, |report| report.before.clone()),
     };
     if arguments.json {
         print_json(&json::explained(&explained, &names))?;

@@ -1,4 +1,5 @@
 //! Findings in words. The same sentences go into the text and into the JSON.
+use crate::output::count;
 use failure_report::Access;
 use failure_report::Awaited;
 use failure_report::Ending;
@@ -13,6 +14,7 @@ use replayer::Place;
 use replayer::SiteBook;
 use replayer::Symbols;
 use run_model::Op;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -22,6 +24,8 @@ pub struct Names<'a> {
     pub symbols: &'a Symbols,
     /// Files below it are shown relative to it.
     pub directory: PathBuf,
+    /// By sequence number, for steps in library code: what the thread did before in code that is not.
+    pub before: BTreeMap<u64, Step>,
 }
 
 impl Names<'_> {
@@ -29,32 +33,53 @@ impl Names<'_> {
         self.sites.place(step.entry.site)
     }
 
-    /// `file:line`, for sentences; the file without its directories.
+    /// For a step in library code: the last one of its thread in other code.
+    pub fn before(&self, step: &Step) -> Option<&Step> {
+        self.before.get(&step.entry.sequence)
+    }
+
+    /// `file:line`, for sentences; the file without its directories. What a library has to do with it is in parentheses.
     pub fn line(&self, step: &Step) -> String {
-        let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
-        match self.place(step) {
-            // As in `whole_place`.
-            Some(place) if place.column == 0 => format!("{}, in {}", name(&place.file), place.function),
-            Some(place) => format!("{}:{}", name(&place.file), place.line),
-            None => "an unknown place".to_owned(),
+        match (self.place(step), self.before(step)) {
+            (Some(place), Some(before)) => {
+                let before = self
+                    .place(before)
+                    .map_or_else(|| "an unknown place".to_owned(), |place| short(&place));
+                format!("a call after {before} ({}:{})", name(&place.file), place.line)
+            }
+            (Some(place), None) => short(&place) + &library(&place),
+            (None, _) => "an unknown place".to_owned(),
         }
     }
 
     /// `file:line:column in function`.
     pub fn whole_place(&self, step: &Step) -> String {
-        let Some(Place {
+        match (
+            self.place(step),
+            self.before(step).and_then(|before| self.place(before)),
+        ) {
+            (Some(place), Some(before)) => format!(
+                "a call after {} (in {}:{})",
+                self.whole(&before),
+                name(&place.file),
+                place.line
+            ),
+            (Some(place), None) => self.whole(&place) + &library(&place),
+            (None, _) => "an unknown place".to_owned(),
+        }
+    }
+
+    fn whole(&self, place: &Place) -> String {
+        let Place {
             file,
             line,
             column,
             function,
             ..
-        }) = self.place(step)
-        else {
-            return "an unknown place".to_owned();
-        };
-        let file = Path::new(&file)
+        } = place;
+        let file = Path::new(file)
             .strip_prefix(&self.directory)
-            .unwrap_or(Path::new(&file))
+            .unwrap_or(Path::new(file))
             .display();
         match column {
             // Code that the compiler made from several lines has the line of its function, and no column.
@@ -79,6 +104,25 @@ impl Names<'_> {
             _ => String::new(),
         }
     }
+}
+
+fn name(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
+
+/// `file:line`
+fn short(place: &Place) -> String {
+    match place.column {
+        // As in `whole_place`.
+        0 => format!("{}, in {}", name(&place.file), place.function),
+        _ => format!("{}:{}", name(&place.file), place.line),
+    }
+}
+
+/// ` (stl_tree.h:21)`, if the library's line was inlined there.
+fn library(place: &Place) -> String {
+    let library = place.library.as_ref();
+    library.map_or_else(String::new, |(file, line)| format!(" ({}:{line})", name(file)))
 }
 
 /// As a person would write it: small numbers with their sign, large ones as addresses.
@@ -140,12 +184,15 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
     let variable = names.variable_of(&finding.mine);
     let end = finding.again.map(|step| names.line(&step)).unwrap_or_default();
     let unordered = match finding.order {
-        Order::Unordered if finding.again.is_some() => "nothing keeps it out",
-        Order::Unordered => "nothing orders the two",
+        Order::Unordered if finding.again.is_some() => "no observed synchronisation keeps it out",
+        Order::Unordered => "no observed synchronisation orders the two",
         Order::Synchronised if finding.again.is_some() => {
             "synchronisation orders each of them, but does not hold the two together"
         }
-        Order::Synchronised => "synchronisation puts them in this order",
+        Order::Synchronised if finding.pattern == Pattern::UseAfterFree => "synchronisation puts them in this order",
+        Order::Synchronised => {
+            "of what was observed, only who came first to a lock or an atomic puts them in this order"
+        }
         Order::Same => "one thread did both",
         Order::Unknown => "whether anything orders the two is beyond the trace",
     };
@@ -173,12 +220,33 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
 
 /// How the run ended.
 pub fn ending(report: &Report) -> String {
+    let first = report.anchor.map(|anchor| (anchor.thread, anchor.entry.what));
     match report.ending {
+        Ending::Signal { thread, signal } if first.is_some_and(|(_, what)| is_thrown(what)) => {
+            let what = thrown(report);
+            format!("{what}, and T{thread} died of {}", signal_name(signal))
+        }
+        Ending::Status { thread, status } if first.is_some_and(|(_, what)| is_thrown(what)) => {
+            let what = thrown(report);
+            format!("{what}, and T{thread} ended the program with status {status}")
+        }
         Ending::Signal { thread, signal } => format!("T{thread} died of {}", signal_name(signal)),
         Ending::Status { thread, status } => format!("T{thread} ended the program with status {status}"),
         Ending::Stopped if !report.cycle.is_empty() => "the program stood still: a deadlock".to_owned(),
         Ending::Stopped => "the program was stopped from outside".to_owned(),
         Ending::Success => "the run did not fail".to_owned(),
+    }
+}
+
+fn is_thrown(what: What) -> bool {
+    matches!(what, What::Thrown { .. })
+}
+
+fn thrown(report: &Report) -> String {
+    match report.anchor {
+        Some(step) if step.entry.what == What::Thrown { is_panic: true } => format!("T{} panicked", step.thread),
+        Some(step) => format!("T{} threw an exception", step.thread),
+        None => String::new(),
     }
 }
 
@@ -192,7 +260,7 @@ pub fn wait(wait: &Wait, names: &Names<'_>) -> String {
     match &wait.awaited {
         Awaited::Lock { object, holders } if holders.is_empty() => {
             format!(
-                "T{thread} was about to lock {}, which nobody holds",
+                "T{thread} was about to lock {}, which no thread was seen to hold",
                 names.variable(*object)
             )
         }
@@ -227,7 +295,7 @@ pub fn wait(wait: &Wait, names: &Names<'_>) -> String {
                     signal.thread,
                     names.line(signal)
                 ),
-                None => "nobody has signalled it".to_owned(),
+                None => "no signal of it was observed".to_owned(),
             };
             format!("T{thread} waits for a signal of {}; {signal}", names.variable(*object))
         }
@@ -263,9 +331,12 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
         return cycle(&report.cycle);
     }
     match (report.findings.first(), report.ending) {
-        (_, Ending::Success) if report.races.is_empty() => "no two accesses of this run were unordered".to_owned(),
+        (_, Ending::Success) if report.races.is_empty() => {
+            "no two observed accesses of this run were unordered".to_owned()
+        }
         (_, Ending::Success) => format!("{} places in the source raced all the same", report.races.len()),
-        (Some(found), _) => finding(found, names),
+        (Some(found), _) if culprit(report).is_some() => finding(found, names),
+        (Some(_), _) => missed_wake(report).map_or_else(String::new, |missed| wait(missed, names)),
         (None, _) if !report.has_plain_accesses => {
             "no plain access was observed, so it cannot be said what was read; was it recorded at scope memory?"
                 .to_owned()
@@ -277,11 +348,43 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
                 others.join(", ")
             )
         }
-        (None, _) if report.races.is_empty() => {
-            "no two observed accesses of this run were unordered: locks and joins allowed what happened".to_owned()
+        (None, _) => {
+            let races = match report.races.len() {
+                0 => "no two observed accesses of this run were unordered".to_owned(),
+                pairs => format!(
+                    "{} of this run, farther away or of other threads, are listed below",
+                    count(pairs as u64, "unordered pair")
+                ),
+            };
+            let tried = report.tried;
+            format!(
+                "none of the {tried} accesses that were tried, on the way back from the failure, fits a pattern; {races}"
+            )
         }
-        (None, _) => "what was unordered has nothing to do with what the failing thread did last".to_owned(),
     }
+}
+
+/// The finding that is named as the culprit. A circle says it all; and a signal that came too early explains a thread that
+/// waits for it better than what locks allowed.
+pub fn culprit(report: &Report) -> Option<&Finding> {
+    let first = report.findings.first().filter(|_| report.cycle.is_empty())?;
+    (first.order == Order::Unordered || missed_wake(report).is_none()).then_some(first)
+}
+
+/// A thread that waits for a signal that had come before.
+fn missed_wake(report: &Report) -> Option<&Wait> {
+    let is_missed = |wait: &&Wait| {
+        matches!(
+            wait.awaited,
+            Awaited::Signal {
+                missed: true,
+                last_signal: Some(_),
+                ..
+            }
+        )
+    };
+    let missed = report.waits.iter().rfind(is_missed);
+    missed.filter(|_| report.ending == Ending::Stopped)
 }
 
 /// The pattern's name, for programs.

@@ -43,7 +43,8 @@ impl Page<'_> {
     /// `words` and where, with the source line.
     fn step(&mut self, words: &str, step: &Step) -> io::Result<()> {
         writeln!(self.out, "  {words} at {}", self.names.whole_place(step))?;
-        match self.names.place(step) {
+        let shown = self.names.before(step).unwrap_or(step);
+        match self.names.place(shown) {
             Some(place) => self.source.quote(self.out, &self.loaded.meta, &place),
             None => Ok(()),
         }
@@ -55,7 +56,10 @@ impl Page<'_> {
 
     fn ending(&mut self, report: &Report) -> io::Result<()> {
         writeln!(self.out, "{}: {}", self.loaded.run.name(), sentences::ending(report))?;
-        if let Some(fault) = &report.fault {
+        if let Some(anchor) = &report.anchor {
+            self.step("before that it was last seen", anchor)?;
+        }
+        if let Some(fault) = report.fault.as_ref().filter(|_| report.anchor.is_none()) {
             match (&fault.access, &fault.step) {
                 (Some(access), _) => self.deed(access)?,
                 (None, Some(step)) => self.step("it was last seen", step)?,
@@ -84,7 +88,7 @@ impl Page<'_> {
 
     fn culprit(&mut self, report: &Report) -> io::Result<()> {
         let conclusion = sentences::conclusion(report, self.names);
-        let found = report.findings.first().filter(|_| report.cycle.is_empty());
+        let found = sentences::culprit(report);
         match found {
             Some(finding) => {
                 let how = if finding.order == Order::Unordered {
@@ -138,7 +142,7 @@ impl Page<'_> {
                     };
                     format!("written by T{} at {}{order}", writer.thread, self.names.line(writer))
                 }
-                Writer::Nobody => "written by nobody".to_owned(),
+                Writer::Nobody => "no write of it was observed".to_owned(),
                 Writer::Unknown => "written before the trace begins".to_owned(),
             };
             let (variable, value) = (self.names.variable_of(step), value.unwrap_or_default());
@@ -149,7 +153,7 @@ impl Page<'_> {
 
     fn races(&mut self, report: &Report) -> io::Result<()> {
         if report.races.is_empty() {
-            return writeln!(self.out, "no pair of accesses in this run is unordered");
+            return writeln!(self.out, "no two observed accesses of this run are unordered");
         }
         let pairs = count(report.races.len() as u64, "pair");
         writeln!(
@@ -193,7 +197,7 @@ impl Page<'_> {
                 "note: barriers inside the OpenMP runtime are not observed, so pairs may look unordered that are not"
             )?;
         }
-        if report.findings.is_empty() && report.ending != Ending::Success && report.cycle.is_empty() {
+        if sentences::culprit(report).is_none() && report.ending != Ending::Success && report.cycle.is_empty() {
             writeln!(
                 self.out,
                 "note: variables that are always used under the same lock are not observed; compile with REFRAIN_O2=0 to see them"

@@ -1,7 +1,6 @@
 //! From an archive to a run directory that is there in full or not at all.
 //!
-//! The files are written into a hidden directory beside the final one, which is renamed at the end. Whoever fills such a
-//! directory holds a lock on it, so that the next one can tell what a killed process has left, and removes it.
+//! The files are written into a hidden directory beside the final one, which is renamed at the end: NOTE [Leftovers].
 use super::manifest::Manifest;
 use super::manifest::Role;
 use super::read::Reader;
@@ -10,24 +9,18 @@ use crate::Result;
 use crate::RunDirectory;
 use crate::Store;
 use crate::directory::PACKED;
-use rustix::fs::CWD;
-use rustix::fs::RenameFlags;
-use rustix::fs::renameat_with;
-use rustix::io::Errno;
+use crate::leftovers;
+use crate::leftovers::Unfinished;
+use crate::private;
+use crate::store::Renamed;
+use crate::store::rename;
 use std::fs;
 use std::fs::File;
-use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::io::Write;
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::path::absolute;
-
-/// Names of unfinished directories. `refrain ls` does not look at hidden ones.
-const UNFINISHED: &str = ".refrain-unpack-";
 
 #[derive(Debug)]
 pub struct Unpacked {
@@ -66,14 +59,17 @@ pub fn unpack(store: &Store, archive: &Path, output: Option<&Path>) -> Result<Un
         Some(path) => path.parent().unwrap_or(path),
         None => store.root(),
     };
-    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, e))?;
-    remove_abandoned(folder);
-    let unfinished = Unfinished::create(folder)?;
+    private::create_directories(folder).map_err(|e| Error::io("create", folder, e))?;
+    leftovers::remove_abandoned(folder);
+    let unfinished = Unfinished::create(folder, "unpack").map_err(|e| Error::io("create a directory in", folder, e))?;
     let manifest = fill(reader, &unfinished.path)?;
     check_belongs_together(&manifest, &unfinished.path, archive)?;
     let path = match output {
-        Some(path) => match unfinished.rename(&path)? {
-            Renamed::Yes => path,
+        Some(path) => match rename(&unfinished.path, &path)? {
+            Renamed::Yes => {
+                unfinished.finished();
+                path
+            }
             Renamed::NameTaken => return Err(Error::Exists { path }),
         },
         None => place_in_store(store, unfinished, &manifest.name)?,
@@ -102,26 +98,25 @@ fn fill(mut reader: Reader<impl std::io::Read>, folder: &Path) -> Result<Manifes
         if let Some((process, _)) = name.split_once('/') {
             make_part(&folder.join(process))?;
         }
-        // Ours to read and write whatever the archive says; of the rest, only who may read and execute.
-        let mode = entry.mode & 0o755 | 0o600;
+        // Ours to read and write whatever the archive says, and nobody else's.
+        let mode = entry.mode & private::PROGRAM_MODE | private::FILE_MODE;
         let mut file = create(&path, mode)?;
         reader.copy_next(|part| file.write_all(part).map_err(failed))?;
         file.set_len(entry.bytes).map_err(failed)?;
-        file.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
         file.sync_all().map_err(failed)?;
     }
     let path = folder.join(format!("{PACKED}.json"));
     let json = reader.manifest_json().to_owned();
     reader.finish()?;
     let failed = |e| Error::io("write", &path, e);
-    let mut file = create(&path, 0o644)?;
+    let mut file = create(&path, private::FILE_MODE)?;
     file.write_all(&json).and_then(|()| file.sync_all()).map_err(failed)?;
     Ok(manifest)
 }
 
 /// The directory of a process's part. Nothing but us makes anything in the folder, so one that is there is ours.
 fn make_part(path: &Path) -> Result<()> {
-    match fs::create_dir(path) {
+    match private::create_directory(path) {
         Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => Err(Error::io("create", path, e)),
         _ => Ok(()),
     }
@@ -129,9 +124,7 @@ fn make_part(path: &Path) -> Result<()> {
 
 /// Never follows a link, never opens what is there already.
 fn create(path: &Path, mode: u32) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(mode);
-    options.open(path).map_err(|e| Error::io("create", path, e))
+    private::create_with_mode(path, mode).map_err(|e| Error::io("create", path, e))
 }
 
 /// The metadata can be read, and the packed executable is the one it speaks of.
@@ -174,85 +167,12 @@ fn place_in_store(store: &Store, unfinished: Unfinished, name: &str) -> Result<P
     let mut candidate = store.tidy_name(name);
     loop {
         let path = store.root().join(&candidate);
-        match unfinished.rename(&path)? {
-            Renamed::Yes => return Ok(path),
+        match rename(&unfinished.path, &path)? {
+            Renamed::Yes => {
+                unfinished.finished();
+                return Ok(path);
+            }
             Renamed::NameTaken => candidate = store.free_name(&candidate)?,
-        }
-    }
-}
-
-enum Renamed {
-    Yes,
-    NameTaken,
-}
-
-/// A directory that is removed unless it gets its final name.
-struct Unfinished {
-    path: PathBuf,
-    /// Holds the lock.
-    _lock: File,
-}
-
-impl Unfinished {
-    fn create(folder: &Path) -> Result<Unfinished> {
-        for attempt in 0.. {
-            let path = folder.join(format!("{UNFINISHED}{}-{attempt}", std::process::id()));
-            let failed = |e| Error::io("create", &path, e);
-            match fs::create_dir(&path) {
-                Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => continue,
-                Err(e) => return Err(failed(e)),
-            }
-            let lock = File::open(&path).map_err(failed)?;
-            lock.lock().map_err(|e| Error::io("lock", &path, e))?;
-            // Between creation and lock somebody may have taken it for abandoned.
-            let is_still_there = fs::symlink_metadata(&path)
-                .and_then(|there| Ok(there.ino() == lock.metadata()?.ino()))
-                .unwrap_or(false);
-            if is_still_there {
-                return Ok(Unfinished { path, _lock: lock });
-            }
-        }
-        unreachable!("there is always another number");
-    }
-
-    /// Gives the directory its final name, unless that is taken.
-    fn rename(&self, to: &Path) -> Result<Renamed> {
-        let failed = |e: std::io::Error| Error::io("create", to, e);
-        match renameat_with(CWD, &self.path, CWD, to, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(Renamed::Yes),
-            Err(Errno::EXIST) => Ok(Renamed::NameTaken),
-            // File systems that cannot promise it: make the name ours first. A directory replaces an empty one.
-            Err(Errno::INVAL) => match fs::create_dir(to) {
-                Ok(()) => fs::rename(&self.path, to).map_err(failed).map(|()| Renamed::Yes),
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(Renamed::NameTaken),
-                Err(e) => Err(failed(e)),
-            },
-            Err(e) => Err(failed(e.into())),
-        }
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // Gone if it was renamed; what cannot be removed now is removed by the next one who unpacks here.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// Removes what killed processes have left. Best effort: it is in nobody's way.
-fn remove_abandoned(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let is_ours = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
-        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            continue;
-        }
-        let Ok(directory) = File::open(entry.path()) else {
-            continue;
-        };
-        if directory.try_lock().is_ok() {
-            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }

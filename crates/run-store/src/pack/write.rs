@@ -14,6 +14,9 @@ use crate::Error;
 use crate::Result;
 use crate::RunDirectory;
 use crate::Text;
+use crate::directory::create_part;
+use crate::leftovers;
+use crate::private;
 use rustix::fs::CWD;
 use rustix::fs::RenameFlags;
 use rustix::fs::renameat_with;
@@ -59,8 +62,9 @@ pub fn pack(run: &RunDirectory, contents: &Contents, output: &Path) -> Result<Ma
     let mut part = output.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = PathBuf::from(part);
+    leftovers::note(&std::path::absolute(&part).unwrap_or_default());
     let failed = |e: io::Error| Error::io("write", output, e);
-    let written = File::create(&part).map_err(failed).and_then(|file| {
+    let written = create_part(&part).map_err(failed).and_then(|file| {
         let mut out = BufWriter::new(file);
         let manifest = write(run, contents, &mut out, output)?;
         out.flush().map_err(failed)?;
@@ -158,7 +162,7 @@ fn copy(entry: &Entry, source: &Path, out: &mut impl Write, output: &Path) -> Re
 fn describe(source: &Path, path: String, role: Role) -> Result<Entry> {
     let failed = |e| Error::io("read", source, e);
     let mut file = open(source)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+    let mode = file.metadata().map_err(failed)?.permissions().mode() & private::PROGRAM_MODE;
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 16];
     // Zeros that were read and count only if something else follows.

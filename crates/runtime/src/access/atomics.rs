@@ -55,7 +55,7 @@ impl Local {
     #[cold]
     #[inline(never)]
     #[expect(clippy::too_many_arguments, reason = "the operation, in two ways, and where it is")]
-    fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
+    pub fn perform_atomic<R, A: FnMut() -> R, S: FnOnce(Option<&R>) -> Seen>(
         &self,
         address: u64,
         bytes: u64,

@@ -1,6 +1,7 @@
 //! Accesses to shared memory: what compiled code calls when its inlined check fails. What is logic, the recorders and the
 //! protocol between threads, is a crate of its own, `access-protocol` (its `README.md` has the protocol); here is what touches the
 //! process: the program's memory, the shadow's addresses, replay.
+mod assembly;
 mod atomics;
 mod elements;
 pub mod late;

@@ -6,11 +6,14 @@ use crate::calls::delivery::may_be_put_off;
 use crate::calls::descriptors;
 use crate::calls::doing;
 use crate::calls::echoes;
+use crate::calls::filters;
 use crate::calls::in_turn;
+use crate::calls::is_stop;
 use crate::calls::is_to_self;
 use crate::calls::mirrors;
 use crate::calls::own_memory;
 use crate::calls::places;
+use crate::calls::sent_signal;
 use crate::calls::table;
 use crate::calls::table::Treatment;
 use crate::control;
@@ -45,34 +48,39 @@ impl Local {
                     real(arguments);
                 }
                 self.note_mask(number, arguments, result);
+                self.note_result(filters::result_of(number, result));
                 self.deliver_behind(number, result);
                 result
             }
             Treatment::Fork => self.answer_fork(number, arguments),
             Treatment::Exec => self.answer_exec(number),
-            Treatment::Yield => {
+            Treatment::Yield => self.unless_refused(number, arguments, || {
                 self.count_real_call(number);
                 if turns::is_on() {
                     turns::give_way(self);
                 }
                 0
-            }
+            }),
             _ => {
                 if may_be_put_off(number) {
                     self.at_safe_point();
                 }
-                self.count_real_call(number);
-                real(arguments)
+                self.unless_refused(number, arguments, || {
+                    self.count_real_call(number);
+                    real(arguments)
+                })
             }
         }
     }
 
     /// Replay: the next recorded call, which must be this one. Handlers of signals that came before it run first.
     pub fn next_call(&self, number: c_long) -> Call<'static> {
+        self.pass_refusals();
         self.deliver_before_call();
         if turns::is_on() {
             self.wait_for_input(number);
         }
+        self.take_in_changes();
         let call = match self.is_at_end() {
             // It was logged, but the recorded process ended before it happened.
             true => None,
@@ -164,7 +172,7 @@ impl Local {
         }
         let written = match number {
             libc::SYS_mmap | libc::SYS_shmat => 0,
-            libc::SYS_write | libc::SYS_pwrite64 => {
+            _ if own_memory::writes(number) => {
                 own_memory::answer_write(number, arguments, &call, mirrors::is_of_file);
                 0
             }
@@ -191,7 +199,16 @@ impl Local {
             libc::SYS_mmap if result > 0 => answer = map_again(arguments, &call),
             libc::SYS_shmat if result > 0 => answer = mirrors::answer_segment(arguments, &call).unwrap_or(result),
             libc::SYS_shmdt if result == 0 => mirrors::answer_detached(arguments[0]),
+            libc::SYS_setrlimit | libc::SYS_prlimit64 if result == 0 => limit_stack_again(number, arguments),
             libc::SYS_gettid => self.replay.recorded_tid.set(result as usize),
+            libc::SYS_wait4 if result > 0 && has_ended(arguments[1]) => {
+                turns::process_order::wait_for_end_of(result as u32);
+            }
+            libc::SYS_waitid if result == 0 => {
+                if let Some(child) = ended_child(arguments[2]) {
+                    turns::process_order::wait_for_end_of(child);
+                }
+            }
             _ if is_to_self(number, arguments, || self.replay.recorded_tid.get() as u32) => {
                 self.signal_self(number, *arguments)
             }
@@ -206,12 +223,20 @@ impl Local {
 
     /// A signal the program sent to itself is sent again. Of the ids it knows, those it asked for are recorded ones.
     fn signal_self(&self, number: c_long, mut arguments: [usize; 6]) {
-        let signal = arguments[if number == libc::SYS_tgkill { 2 } else { 1 }];
+        let signal = sent_signal(number, &arguments);
         // One with a handler comes from the log; one that is ignored, or waited for, has no effect but what the log says.
-        if handlers::is_handled(signal) || !(ending::is_fatal(signal as i32) || self.is_at_end()) {
+        let is_fatal = ending::is_fatal(signal as i32);
+        if handlers::is_handled(signal) || is_stop(signal) || !(is_fatal || self.is_at_end()) {
             return;
         }
-        if !ending::is_fatal(signal as i32) {
+        if is_fatal && !ending::is_death_by(signal as u32) {
+            // Somebody who traced the process kept the signal from it, and killed it there, or let it go on.
+            if self.is_at_end() && !ending::is_by_itself() {
+                self.stop_here();
+            }
+            return;
+        }
+        if !is_fatal {
             ending::at_last_call();
         }
         let thread = sys::thread_id() as usize;
@@ -240,6 +265,39 @@ impl Local {
                 [sys::process_id() as usize, thread as usize, signal as usize, 0, 0, 0],
             )
         };
+    }
+}
+
+/// Does the status at this address, if there is one, say that a process has ended, and not that it stands or goes on?
+fn has_ended(status: usize) -> bool {
+    // SAFETY: the program gave it to the kernel to be written, and it has just been written as it was.
+    let status = (status != 0).then(|| unsafe { (status as *const i32).read_unaligned() });
+    status.is_none_or(|status| libc::WIFEXITED(status) || libc::WIFSIGNALED(status))
+}
+
+/// Which child has ended, by what `waitid` said.
+fn ended_child(info: usize) -> Option<u32> {
+    if info == 0 {
+        return None;
+    }
+    // SAFETY: the program gave it to the kernel to be written, and it has just been written as it was.
+    let info = unsafe { (info as *const libc::siginfo_t).read_unaligned() };
+    let is_end = matches!(info.si_code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
+    // SAFETY: that is what such information has, whoever it is about.
+    is_end.then(|| unsafe { info.si_pid() } as u32)
+}
+
+/// Replay: how far a stack grows shows without any call, so its limit is in force again.
+fn limit_stack_again(number: c_long, arguments: &[usize; 6]) {
+    let own = control::header().identity.pid.load(Relaxed) as usize;
+    let (resource, new) = match number {
+        libc::SYS_prlimit64 if arguments[0] == 0 || arguments[0] == own => (arguments[1], arguments[2]),
+        libc::SYS_setrlimit => (arguments[0], arguments[1]),
+        _ => return,
+    };
+    if resource == libc::RLIMIT_STACK as usize && new != 0 {
+        // SAFETY: the kernel has read the limit there when it was recorded.
+        unsafe { sys::syscall(libc::SYS_setrlimit, [resource, new, 0, 0, 0, 0]) };
     }
 }
 

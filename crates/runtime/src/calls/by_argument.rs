@@ -209,6 +209,8 @@ pub fn ptrace(arguments: &[usize; 6]) -> Row {
         12 => logged![3: Fixed(216)],
         14 => logged![3: Fixed(512)],
         25 => logged![3: Fixed(16)],
+        // Where its segments begin, if that is asked for.
+        30 if matches!(arguments[3], 0x1003 | 0x1004) => logged![2: WORD],
         // What an event brought, a signal's information, a set of registers.
         0x4201 => logged![3: WORD],
         0x4202 => logged![3: Fixed(128)],

@@ -4,6 +4,7 @@ use crate::calls;
 use crate::calls::cancellation;
 use crate::calls::descriptors;
 use crate::calls::echoes;
+use crate::calls::filters;
 use crate::calls::is_to_self;
 use crate::calls::signals;
 use crate::calls::signals::FIRST;
@@ -199,17 +200,19 @@ impl Local {
                 Some(context) => Some(signals::blocked_in(context)),
                 None => self.inputs.call_mask.get(),
             };
-            let Some(came) = self.inputs.pending.take(blocked) else {
+            let Some(mut came) = self.inputs.pending.take(blocked) else {
                 return;
             };
             let at = self.handler_stack(came.signal);
+            let told = self.registers_told(&came, interrupted.as_deref());
+            filters::tell_address(&mut came.info, told[libc::REG_RIP as usize] as u64);
             if policy::are_inputs_recorded() {
-                self.log_signal(&came, place, at);
+                self.log_signal(&came, &told, place, at);
             }
             if handlers::is_cancellation(came.signal as usize) {
                 cancellation::stop_coming(&self.inputs.request_timer);
             }
-            self.run_handler(&came, at, interrupted.as_deref_mut());
+            self.run_handler(&came, &told, at, interrupted.as_deref_mut());
         }
     }
 
@@ -251,7 +254,9 @@ impl Local {
         }
         self.inputs.spinning.stop();
         let at = at.unwrap_or_else(|| self.handler_stack(came.signal));
-        self.run_handler(&came, at, interrupted);
+        // What they were where the thread waited cannot be told otherwise.
+        let told = self.registers_told(&came, None);
+        self.run_handler(&came, &told, at, interrupted);
     }
 
     /// The order is imposed: was this thread cancelled at the coming event, by a request of somebody else?
@@ -262,7 +267,7 @@ impl Local {
     }
 
     /// `at`: the stack that its handler runs on.
-    fn log_signal(&self, came: &Came, place: SignalPlace, at: usize) {
+    fn log_signal(&self, came: &Came, told: &Registers, place: SignalPlace, at: usize) {
         let ranges = [
             Range {
                 address: at,
@@ -271,7 +276,7 @@ impl Local {
             },
             Range {
                 address: 0,
-                from: &raw const came.registers as usize,
+                from: told.as_ptr() as usize,
                 bytes: REGISTERS_BYTES,
             },
         ];

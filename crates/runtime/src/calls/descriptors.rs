@@ -95,7 +95,6 @@ pub fn follow(number: c_long, arguments: &[usize; 6], result: isize) {
     match number {
         libc::SYS_open | libc::SYS_creat => own_memory::note_opened(arguments[0], result),
         libc::SYS_openat | libc::SYS_openat2 => own_memory::note_opened(arguments[1], result),
-        libc::SYS_close => own_memory::note_closed(arguments[0]),
         _ => {}
     }
     match number {

@@ -1,9 +1,12 @@
 //! Where trampolines call us: a system call's registers in, all of them unchanged out, but for the result.
 use crate::calls;
 use crate::calls::descriptors;
+use crate::calls::patch;
 use crate::calls::quick;
 use crate::clones;
 use crate::control;
+use crate::local;
+use crate::local::CallUnderWay;
 use crate::local::Local;
 use crate::local::Pending;
 use crate::policy;
@@ -12,6 +15,7 @@ use crate::sys;
 use crate::sys::PUT_OFF;
 use crate::turns;
 use core::arch::naked_asm;
+use core::cell::Cell;
 use core::ffi::c_long;
 use core::mem::offset_of;
 
@@ -22,11 +26,15 @@ pub struct Registers {
     pub arguments: [usize; 6],
     /// When it began, if it went the quick way and is logged, in a process with several threads.
     pub began: u64,
-    /// Where vector registers are kept.
-    _vectors: [[u64; 2]; 16],
+    /// Where vector registers are kept, from where they are put back.
+    pub vectors: Cell<[[u64; 2]; 16]>,
     /// The room for a name, of a call that writes one and went the quick way.
     pub room: u32,
     _padding: [u32; 3],
+    /// What functions preserve: rbx, r12 to r15.
+    preserved: [u64; 5],
+    /// Where the caller's rbp is kept, and above it the way back to the trampoline.
+    frame: *const [u64; 2],
 }
 
 /// Calls a function with the registers and, as its second argument, what is in rax; then all registers are as before, but
@@ -56,6 +64,12 @@ macro_rules! call_preserving {
             "movaps [rsp + 272], xmm13\n",
             "movaps [rsp + 288], xmm14\n",
             "movaps [rsp + 304], xmm15\n",
+            "mov [rsp + 336], rbx\n",
+            "mov [rsp + 344], r12\n",
+            "mov [rsp + 352], r13\n",
+            "mov [rsp + 360], r14\n",
+            "mov [rsp + 368], r15\n",
+            "mov [rsp + 376], rbp\n",
             "mov rdi, rsp\n",
             "mov rsi, rax\n",
             "call {",
@@ -97,7 +111,7 @@ macro_rules! make_room {
             "mov rbp, rsp\n",
             ".cfi_def_cfa_register rbp\n",
             "and rsp, -16\n",
-            "sub rsp, 336\n",
+            "sub rsp, 384\n",
             "mov [rsp], rax\n",
         )
     };
@@ -227,9 +241,17 @@ pub unsafe extern "C" fn enter() {
         "mov rcx, qword ptr [rip + __refrain_local@GOTTPOFF]",
         "mov rcx, qword ptr fs:[rcx]",
         "inc qword ptr [rcx + {real_calls}]",
+        "cmp qword ptr [rsp], {futex}",
+        "je 3f",
+        "inc qword ptr [rcx + {sure_calls}]",
+        "3:",
+        // Has it failed? What fails here may succeed in a replay.
+        "test rax, rax",
+        "js 6f",
         "cmp qword ptr [rcx + {pending}], 0",
         "je 8f",
-        call_preserving!("deliver"),
+        "6:",
+        call_preserving!("look_behind"),
         "jmp 8f",
         // The long way.
         ".hidden __refrain_long_way",
@@ -271,9 +293,11 @@ pub unsafe extern "C" fn enter() {
         began = const offset_of!(Registers, began),
         calls_pass = const offset_of!(Local, calls_pass),
         real_calls = const offset_of!(Local, inputs.real_calls),
+        sure_calls = const offset_of!(Local, inputs.sure_calls),
+        futex = const libc::SYS_futex,
         pending = const offset_of!(Local, inputs.pending) + offset_of!(Pending, count),
         record = sym quick::record,
-        deliver = sym quick::deliver,
+        look_behind = sym quick::look_behind,
         handler = sym handle,
     )
 }
@@ -300,6 +324,25 @@ pub fn leave_call(context: &mut libc::ucontext_t) {
     sys::leave_call(context, PUT_OFF);
 }
 
+/// How many instructions make calls of the program's.
+pub const PROGRAMS_CALLS: usize = 4;
+
+/// Where these instructions end.
+pub fn programs_calls() -> [u64; PROGRAMS_CALLS] {
+    unsafe extern "C" {
+        static __refrain_logged_begun: u8;
+        static __refrain_real_begun: u8;
+        static __refrain_call_begun: u8;
+        static __refrain_plain_call_begun: u8;
+    }
+    [
+        &raw const __refrain_logged_begun as u64,
+        &raw const __refrain_real_begun as u64,
+        &raw const __refrain_call_begun as u64,
+        &raw const __refrain_plain_call_begun as u64,
+    ]
+}
+
 /// The same for objects other than libc, always the long way. Their rt_sigreturn finds its frame where the window's stack
 /// pointer is.
 ///
@@ -324,22 +367,75 @@ pub unsafe extern "C" fn enter_from_elsewhere() {
 }
 
 // As `make_room` and `call_preserving` have it.
-const _: () = assert!(size_of::<Registers>() == 336 && offset_of!(Registers, _vectors) == 64);
+const _: () = assert!(size_of::<Registers>() == 384 && offset_of!(Registers, vectors) == 64);
+const _: () = assert!(offset_of!(Registers, preserved) == 336 && offset_of!(Registers, frame) == 376);
 // The commands that read and write flags of a descriptor follow each other.
 const _: () = assert!(libc::F_GETFD == 1 && libc::F_SETFD == 2 && libc::F_GETFL == 3 && libc::F_SETFL == 4);
 // Three flags that are looked at as one word.
 const _: () = assert!(offset_of!(Local, inside_event) == offset_of!(Local, calls_pass) + 1);
 const _: () = assert!(offset_of!(Local, ends_unseen) == offset_of!(Local, calls_pass) + 2);
 
-/// Where the stack is that a call of libc's was made on: above the registers, rbp, the way back to the trampoline, and what the
-/// trampoline leaves free.
-const STACK_AT: usize = size_of::<Registers>() + 16 + 128;
+/// Above the place of rbp: that, the way back to the trampoline, and what the trampoline leaves free.
+const ABOVE_FRAME: usize = 16 + 128;
+/// Where the stack is that a call of libc's was made on.
+const STACK_AT: usize = size_of::<Registers>() + ABOVE_FRAME;
 
 impl Registers {
     pub fn stack(&self) -> usize {
         self as *const Registers as usize + STACK_AT
     }
+
+    /// The call of these registers, with what it has returned.
+    pub fn under_way(&self, result: Option<isize>) -> CallUnderWay {
+        CallUnderWay {
+            registers: self as *const Registers as usize,
+            result,
+        }
+    }
+
+    /// What a handler finds in the registers that runs here: as if the call had returned with `result`, or, without one, as if it were still to be made.
+    pub fn tell(&self, result: Option<isize>, told: &mut local::Registers) {
+        // SAFETY: trampolines alone call us, and `make_room` keeps rbp above the way back to them.
+        let [rbp, back] = unsafe { *self.frame };
+        let behind = patch::returns_to(back).unwrap_or(back);
+        let (at, rax) = match result {
+            Some(result) => (behind, result as i64),
+            None => (behind - SYSCALL_BYTES, self.number),
+        };
+        let [rdi, rsi, rdx, r10, r8, r9] = self.arguments;
+        let [rbx, r12, r13, r14, r15] = self.preserved;
+        for (register, value) in [
+            (libc::REG_RDI, rdi as u64),
+            (libc::REG_RSI, rsi as u64),
+            (libc::REG_RDX, rdx as u64),
+            (libc::REG_R10, r10 as u64),
+            (libc::REG_R8, r8 as u64),
+            (libc::REG_R9, r9 as u64),
+            (libc::REG_RBX, rbx),
+            (libc::REG_RBP, rbp),
+            (libc::REG_R12, r12),
+            (libc::REG_R13, r13),
+            (libc::REG_R14, r14),
+            (libc::REG_R15, r15),
+            (libc::REG_RSP, (self.frame as usize + ABOVE_FRAME) as u64),
+            // As the instruction leaves them.
+            (libc::REG_RCX, behind),
+            (libc::REG_R11, FLAGS),
+            (libc::REG_EFL, FLAGS),
+            (libc::REG_CSGSFS, SEGMENTS),
+            (libc::REG_RIP, at),
+        ] {
+            told[register as usize] = value as i64;
+        }
+        told[libc::REG_RAX as usize] = rax;
+    }
 }
+
+const SYSCALL_BYTES: u64 = 2;
+/// What the flags are after comparisons of two equal numbers. The program's are not kept, as functions need not.
+const FLAGS: u64 = 0x246;
+/// The segments of 64-bit programs: code in the lowest 16 bits, stack in the highest.
+const SEGMENTS: u64 = 0x002b_0000_0000_0033;
 
 extern "C-unwind" fn handle(registers: &Registers) -> isize {
     let note = |stack: usize| {
@@ -353,9 +449,24 @@ extern "C-unwind" fn handle(registers: &Registers) -> isize {
     };
     note(registers.stack());
     // SAFETY: the program's own call, with its arguments.
-    let result = unsafe { calls::system_call(registers.number, &registers.arguments) };
+    let result = inside(registers, || unsafe {
+        calls::system_call(registers.number, &registers.arguments)
+    });
     note(0);
     clones::take_pointer(registers.number, &registers.arguments, result);
+    result
+}
+
+/// Handlers that run meanwhile are told these registers.
+fn inside(registers: &Registers, call: impl FnOnce() -> isize) -> isize {
+    let note = |call: Option<CallUnderWay>| {
+        if let Some(local) = Local::current() {
+            local.inputs.call.set(call);
+        }
+    };
+    note(Some(registers.under_way(None)));
+    let result = call();
+    note(None);
     result
 }
 
@@ -363,7 +474,7 @@ extern "C-unwind" fn handle_from_elsewhere(registers: &Registers) -> isize {
     let (number, arguments) = (registers.number, registers.arguments);
     // SAFETY: the program's own call, with its arguments.
     let call = || unsafe { calls::system_call(number, &arguments) };
-    let result = calls::observing_futexes(number, &arguments, call);
+    let result = inside(registers, || calls::observing_futexes(number, &arguments, call));
     clones::take_pointer(number, &arguments, result);
     result
 }

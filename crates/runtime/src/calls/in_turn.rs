@@ -262,6 +262,9 @@ impl Local {
             let is_interrupted = result == -libc::EINTR as isize;
             let signal = self.inputs.recorded.next_signal().filter(|_| is_interrupted);
             if is_interrupted {
+                if signal.is_none_or(|signal| signal.place != Some(SignalPlace::Before)) {
+                    self.note_result(result);
+                }
                 self.deliver_next();
             }
             // A wait that a signal has put off goes on.
@@ -274,6 +277,7 @@ impl Local {
             // The thread that is being created does not take turns yet.
             real(arguments);
         }
+        self.note_result(result);
         self.after_call();
         result
     }
@@ -307,6 +311,7 @@ impl Local {
         if !turns::is_on() {
             return;
         }
+        self.pass_refusals();
         loop {
             let event = self.event();
             let next = self.inputs.recorded.next_number();
@@ -408,6 +413,7 @@ impl Local {
 
     /// Replay: the thread ends. If the recording has more calls of it, it has gone another way.
     pub fn require_no_more_inputs(&self) {
+        self.pass_refusals();
         if turns::is_on() && !self.is_at_end() && self.inputs.recorded.next_number().is_some() {
             let doing = Doing {
                 kind: Kind::Exit,

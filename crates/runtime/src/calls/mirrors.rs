@@ -31,6 +31,9 @@ const FILES_MAX: usize = 256;
 const WHOLE_BYTES_MAX: usize = 1 << 18;
 /// Otherwise, so much of it behind what is mapped.
 const NEXT_BYTES: usize = 1 << 16;
+/// Parts of a file between its holes that are logged one by one, at most; and how large a hole is at least that is left out.
+const PARTS_MAX: usize = 40;
+const FIRST_HOLE_BYTES: u64 = 1 << 16;
 /// Mirrors have descriptors from here on; in replay the program has none but the first three.
 const FIRST_DESCRIPTOR: usize = 700;
 /// Stands for the device of segments.
@@ -119,7 +122,24 @@ pub fn record_mapping(
     let there = bytes.min(file_bytes.saturating_sub(offset));
     let is_readable = protection as i32 & libc::PROT_READ != 0;
     if is_readable {
-        ranges.add(result as usize, result as usize, there);
+        let is_private = arguments[3] as i32 & libc::MAP_TYPE == libc::MAP_PRIVATE;
+        let is_sparse = status.held_bytes < status.bytes / 2 && there > WHOLE_BYTES_MAX;
+        let data = is_sparse.then(|| sys::open_again(descriptor).ok()).flatten();
+        if !is_private {
+            let mut held = 0;
+            each_part(data, offset, there, |_, bytes| held += bytes);
+            ranges.make_room(held);
+        }
+        each_part(data, offset, there, |at, bytes| {
+            let address = result as usize + (at - offset);
+            match is_private {
+                true => ranges.add(address, address, bytes),
+                false => ranges.add_copy(address, bytes),
+            }
+        });
+        if let Some(data) = data {
+            sys::close(data);
+        }
     }
     if status.mode & libc::S_IFMT != libc::S_IFREG || find_or_add(identity).is_none() {
         return;
@@ -151,6 +171,37 @@ pub fn record_mapping(
     }
 }
 
+/// Says where the parts of a file are, within `bytes` bytes from an offset on, that are not holes: those of a mirror are zeros as well, as long as nobody has
+/// written there. `file`: of one that has holes. If there are too many parts, the smaller holes are said with them.
+fn each_part(file: Option<i32>, offset: usize, bytes: usize, mut say: impl FnMut(usize, usize)) {
+    let Some(file) = file else {
+        return say(offset, bytes);
+    };
+    let end = (offset + bytes) as u64;
+    let mut hole_bytes = FIRST_HOLE_BYTES;
+    loop {
+        let parts = parts_between_holes(file, [offset as u64, end], hole_bytes);
+        if parts.clone().nth(PARTS_MAX).is_none() || hole_bytes >= end {
+            parts.for_each(|[start, stop]| say(start as usize, (stop - start) as usize));
+            return;
+        }
+        hole_bytes *= 2;
+    }
+}
+
+/// The parts of a file between holes of at least so many bytes.
+fn parts_between_holes(file: i32, [mut at, end]: [u64; 2], hole_bytes: u64) -> impl Iterator<Item = [u64; 2]> + Clone {
+    core::iter::from_fn(move || {
+        let data = |from: u64| sys::next_data(file, from).filter(|[start, _]| *start < end);
+        let [start, mut stop] = data(at)?;
+        while let Some([_, next_stop]) = data(stop).filter(|[next, _]| next - stop < hole_bytes) {
+            stop = next_stop;
+        }
+        at = stop;
+        Some([start, stop.min(end)])
+    })
+}
+
 /// Recording: a segment has been attached.
 pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges) {
     const BYTES_AT: usize = 48;
@@ -170,7 +221,8 @@ pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges
     let bytes = state[BYTES_AT..]
         .first_chunk()
         .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    ranges.add(result as usize, result as usize, bytes as usize);
+    ranges.make_room(bytes as usize);
+    ranges.add_copy(result as usize, bytes as usize);
     ranges.add_words(
         ABOUT_FILE as usize,
         [identity(SEGMENTS, arguments[0] as u64, 0), bytes, 0],

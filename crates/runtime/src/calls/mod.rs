@@ -4,10 +4,12 @@ mod buffers;
 mod by_argument;
 pub mod cancellation;
 mod channels;
+pub mod contexts;
 mod delivery;
 mod descriptors;
 mod echoes;
 mod entry;
+mod filters;
 mod futexes;
 mod in_turn;
 mod instructions;
@@ -15,6 +17,7 @@ mod labels;
 mod live;
 mod mirrors;
 mod objects;
+mod others_memory;
 mod outgoing;
 mod own_memory;
 mod passed_on;
@@ -22,6 +25,7 @@ pub mod patch;
 mod places;
 mod quick;
 mod recorded;
+mod refused;
 pub mod rights;
 mod rows;
 pub mod signals;
@@ -39,6 +43,7 @@ pub use in_turn::note_cancel;
 pub use in_turn::note_spawn;
 pub use instructions::__refrain_instruction as note_instruction;
 pub use objects::consider_guest;
+pub use others_memory::open as open_changes;
 pub use patch::returns_to;
 
 use crate::brought_back;
@@ -148,7 +153,7 @@ pub unsafe fn system_call(number: c_long, arguments: &[usize; 6]) -> isize {
             // SAFETY: the caller promises what the system call demands of its arguments.
             let result = unsafe { any_call(number, arguments) };
             turns::after_call(number);
-            result
+            filters::result_of(number, result)
         })
     };
     match preload::path_of(number) {
@@ -165,9 +170,15 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
         // The end of its only thread is the end of the process.
         number = libc::SYS_exit_group;
     }
+    let asked = number;
     // SAFETY: the caller promises what the system call demands of its arguments.
     let real = |arguments: &[usize; 6]| unsafe {
-        rights::system_call(number, *arguments, Local::pending_before(number, arguments))
+        if matches!(asked, libc::SYS_seccomp | libc::SYS_prctl)
+            && let Some(result) = filters::install(asked, arguments)
+        {
+            return result;
+        }
+        rights::system_call(asked, *arguments, Local::pending_before(asked, arguments))
     };
     let number = table::logged_as(number);
     // Ours stays: `cancellation.rs`.
@@ -228,9 +239,13 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
     }
     let result = match treatment {
         // SAFETY: the caller promises what the system call demands of its arguments.
-        Treatment::SignalAction => unsafe { signals::set_action(*arguments) },
+        Treatment::SignalAction => {
+            local.unless_refused(number, arguments, || unsafe { signals::set_action(*arguments) })
+        }
         // SAFETY: the caller promises what the system call demands of its arguments.
-        Treatment::SignalStack => unsafe { signals::set_stack(local, *arguments) },
+        Treatment::SignalStack => {
+            local.unless_refused(number, arguments, || unsafe { signals::set_stack(local, *arguments) })
+        }
         Treatment::Refused => {
             note_first(&control::header().progress.refused_call, number);
             -libc::ENOSYS as isize
@@ -242,6 +257,7 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
         },
     };
     local.note_mask(number, arguments, result);
+    local.note_result(filters::result_of(asked, result));
     local.after_call();
     local.inputs.call_mask.set(None);
     result
@@ -274,6 +290,9 @@ impl Local {
     /// A call that is made and not logged.
     fn count_real_call(&self, number: c_long) {
         self.inputs.real_calls.set(self.inputs.real_calls.get() + 1);
+        if number != libc::SYS_futex {
+            self.inputs.sure_calls.set(self.inputs.sure_calls.get() + 1);
+        }
         if number == libc::SYS_rt_sigprocmask {
             self.inputs.mask_changes.set(self.inputs.mask_changes.get() + 1);
         }
@@ -308,6 +327,7 @@ impl Local {
             descriptors::follow(number, arguments, result);
             mirrors::record_write(number, arguments, result, ranges, || self.inputs.writer.spare());
             own_memory::record_write(number, arguments, result, ranges);
+            others_memory::record_write(number, arguments, result);
         } else if let failing @ [_, ..] = row.written(result) {
             collect(failing, arguments, own, result, &before, ranges);
         }
@@ -360,10 +380,7 @@ impl Local {
     /// yet, and may be read-only.
     fn take_in(&self, number: c_long, ranges: &[Range]) {
         // What a call to write brought in is in the program's memory already, as it may be protected (`own_memory.rs`).
-        let is_there = matches!(
-            number,
-            libc::SYS_mmap | libc::SYS_shmat | libc::SYS_write | libc::SYS_pwrite64
-        );
+        let is_there = matches!(number, libc::SYS_mmap | libc::SYS_shmat) || own_memory::writes(number);
         if !control::observes_memory() || is_there {
             return;
         }
@@ -402,10 +419,25 @@ fn is_on_stack(address: usize) -> bool {
 /// Does the program, or the calling thread, send itself a signal? The ids it knows are the recorded ones.
 fn is_to_self(number: c_long, arguments: &[usize; 6], thread: impl FnOnce() -> u32) -> bool {
     match number {
+        // To the group that it is in.
+        libc::SYS_kill if arguments[0] as i32 == 0 => true,
         libc::SYS_kill | libc::SYS_tgkill => arguments[0] == control::header().identity.pid.load(Relaxed) as usize,
         libc::SYS_tkill => arguments[0] as u32 == thread(),
         _ => false,
     }
+}
+
+/// The signal that a call sends.
+fn sent_signal(number: c_long, arguments: &[usize; 6]) -> usize {
+    arguments[if number == libc::SYS_tgkill { 2 } else { 1 }]
+}
+
+/// Does this signal stop a process that does not handle it?
+fn is_stop(signal: usize) -> bool {
+    matches!(
+        signal as i32,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+    )
 }
 
 /// Condenses what the program gives to a call: the bytes it sends out, or its small arguments.

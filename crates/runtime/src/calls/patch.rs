@@ -1,11 +1,19 @@
 //! Replaces `syscall` instructions by jumps to trampolines, which call us.
 use crate::calls::entry;
+use crate::calls::instructions;
+use crate::control;
 use crate::debugger;
 use crate::sys;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::ffi::c_int;
 use core::ops::Range;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
 use runtime_abi::call_sites::Entry;
 use runtime_abi::call_sites::JUMP_BYTES;
 use runtime_abi::call_sites::LEA_BYTES;
@@ -213,8 +221,13 @@ impl Loaded {
     /// # Safety
     /// Nobody runs the object's code, nor loads or replaces another, at this time.
     pub unsafe fn replace_calls(&self, entries: &'static [Entry], whose: Whose) -> Result<(), Refusal> {
-        let calls = entries.partition_point(|entry| entry.kind == kind::CALL);
-        let (entries, locked) = entries.split_at(calls);
+        let (entries, locked) = entries.split_at(entries.partition_point(|entry| entry.kind != kind::LOCKED));
+        // Compiled code says by itself what it asks the processor.
+        let replaced = match control::inputs_only() {
+            true => entries.len(),
+            false => entries.partition_point(|entry| entry.kind == kind::CALL),
+        };
+        let entries = &entries[..replaced];
         if let Whose::Guest(code) = whose {
             (code.stop_before)(self, locked);
         }
@@ -249,6 +262,9 @@ impl Loaded {
                 // this time; all three are writable now.
                 unsafe { self.replace(entry, trampoline, step, whose) };
             }
+            if !matches!(whose, Whose::Guest(_)) {
+                note_replaced(self.base, entries, first);
+            }
         }
         self.code()
             .for_each(|(start, end)| _ = Pages::around(start, end).protect(RUNNABLE));
@@ -261,7 +277,9 @@ impl Loaded {
 
     pub fn is_as_expected(&self, entry: &Entry) -> bool {
         let (length, at) = (entry.length as usize, self.base.wrapping_add(entry.address));
-        if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length) || entry.syscall_at as usize + 2 > length {
+        if !(JUMP_BYTES..=WINDOW_BYTES_MAX).contains(&length)
+            || entry.syscall_at as usize + replaced_bytes(entry) > length
+        {
             return false;
         }
         if !self.code().any(|(start, end)| start <= at && at + length as u64 <= end) {
@@ -280,6 +298,7 @@ impl Loaded {
         let site = self.base + entry.address;
         let (length, syscall_at) = (entry.length as usize, entry.syscall_at as usize);
         let target = match whose {
+            _ if entry.kind == kind::INSTRUCTION => instructions::enter_for(&entry.bytes[syscall_at..]),
             Whose::Libc => entry::enter as *const () as u64,
             Whose::Other => entry::enter_from_elsewhere as *const () as u64,
             Whose::Guest(code) => code.enter as *const () as u64,
@@ -297,12 +316,12 @@ impl Loaded {
             code.put(&near(CALL, trampoline + code.length as u64, target));
             code.put(&BACK);
         }
-        put_part(&mut code, entry, syscall_at + 2..length, site);
+        put_part(&mut code, entry, syscall_at + replaced_bytes(entry)..length, site);
         match step {
             None => code.put(&near(JUMP, trampoline + code.length as u64, site + length as u64)),
             Some(_) => code.put(&far_jump(site + length as u64)),
         }
-        let returns_to = site + syscall_at as u64 + 2;
+        let returns_to = site + (syscall_at + replaced_bytes(entry)) as u64;
         code.bytes[RETURN_AT..].copy_from_slice(&returns_to.to_le_bytes());
         let mut window = [BREAKPOINT; WINDOW_BYTES_MAX];
         window[..JUMP_BYTES].copy_from_slice(&near(JUMP, site, step.unwrap_or(trampoline)));
@@ -368,6 +387,80 @@ pub fn returns_to(address: u64) -> Option<u64> {
         // SAFETY: inside of the trampolines.
         unsafe { ((trampolines + last as u64) as *const u64).read() }
     })
+}
+
+/// An object whose calls have been replaced, for whoever looks for one of its windows.
+struct Replaced {
+    base: AtomicU64,
+    entries: AtomicPtr<Entry>,
+    count: AtomicUsize,
+    /// The number of its first trampoline.
+    first: AtomicUsize,
+}
+
+/// As many as have been replaced, in the order in which they were.
+static REPLACED: [Replaced; PLACED_MAX] = [const {
+    Replaced {
+        base: AtomicU64::new(0),
+        entries: AtomicPtr::new(core::ptr::null_mut()),
+        count: AtomicUsize::new(0),
+        first: AtomicUsize::new(0),
+    }
+}; PLACED_MAX];
+static REPLACED_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn note_replaced(base: u64, entries: &'static [Entry], first: usize) {
+    let count = REPLACED_COUNT.load(Relaxed);
+    if let Some(place) = REPLACED.get(count) {
+        place.base.store(base, Relaxed);
+        place.entries.store(entries.as_ptr().cast_mut(), Relaxed);
+        place.count.store(entries.len(), Relaxed);
+        place.first.store(first, Relaxed);
+        // Release: pairs with the Acquire in `goes_on_at`.
+        REPLACED_COUNT.store(count + 1, Release);
+    }
+}
+
+/// Where the instruction is that was at this address: in a trampoline, if it has given way to a jump.
+pub fn goes_on_at(address: u64) -> u64 {
+    // Acquire: pairs with the Release in `note_replaced`.
+    let count = REPLACED_COUNT.load(Acquire).min(PLACED_MAX);
+    for object in &REPLACED[..count] {
+        let base = object.base.load(Relaxed);
+        // SAFETY: a part of the table in the control memory, which is mapped for good and not written any more where it has entries.
+        let entries = unsafe { core::slice::from_raw_parts(object.entries.load(Relaxed), object.count.load(Relaxed)) };
+        let is_inside =
+            |entry: &Entry| (1..u64::from(entry.length)).contains(&address.wrapping_sub(base + entry.address));
+        if let Some(at) = entries.iter().position(is_inside) {
+            let offset = (address - base - entries[at].address) as usize;
+            let trampoline =
+                &raw const __refrain_trampolines as usize + (object.first.load(Relaxed) + at) * TRAMPOLINE_BYTES;
+            return (trampoline + moved(&entries[at], offset)) as u64;
+        }
+    }
+    address
+}
+
+/// How long the instruction is that a call of ours stands for.
+fn replaced_bytes(entry: &Entry) -> usize {
+    match entry.bytes.get(entry.syscall_at as usize + 1) {
+        // `rdtscp` has a third byte.
+        Some(0x01) => 3,
+        _ => 2,
+    }
+}
+
+/// Where in its trampoline an instruction of a window is.
+fn moved(entry: &Entry, offset: usize) -> usize {
+    let lea = (entry.address_at as usize).wrapping_sub(1);
+    let longer = if lea < offset { SET_BYTES - LEA_BYTES } else { 0 };
+    match offset.checked_sub(entry.syscall_at as usize + replaced_bytes(entry)) {
+        None => offset + longer,
+        Some(behind) => {
+            let (call, start) = (SKIP_RED_ZONE.len() + JUMP_BYTES + BACK.len(), entry.syscall_at as usize);
+            start + longer + call + behind
+        }
+    }
 }
 
 struct Code {

@@ -7,6 +7,7 @@ use crate::calls::check;
 use crate::calls::descriptors;
 use crate::calls::echoes;
 use crate::calls::entry::Registers;
+use crate::calls::filters;
 use crate::calls::now;
 use crate::calls::table;
 use crate::calls::table::Size;
@@ -218,20 +219,33 @@ pub extern "C-unwind" fn record(registers: &Registers, result: isize) -> isize {
     // Release: as in `Local::complete`; nobody waits for events while recording.
     local.slot.count.store(call.event + 1, Release);
     if local.inputs.pending.count.get() != 0 {
-        local.after_call();
+        return local.deliver_after_quick_call(registers, result);
     }
     result
 }
 
-/// Called by `entry::enter` when it has made a call that is not logged, and a signal is pending.
-pub extern "C-unwind" fn deliver(_: &Registers, result: isize) -> isize {
-    if let Some(local) = Local::current() {
-        local.after_call();
-    }
-    result
+/// Called by `entry::enter` when it has made a call that is not logged, and it has failed, or a signal is pending.
+pub extern "C-unwind" fn look_behind(registers: &Registers, result: isize) -> isize {
+    let Some(local) = Local::current() else {
+        return result;
+    };
+    local.record_refusal(registers.number, &registers.arguments, result);
+    local.deliver_after_quick_call(registers, result)
 }
 
 impl Local {
+    /// Handlers run, and are told what the call has left in the registers.
+    #[cold]
+    fn deliver_after_quick_call(&self, registers: &Registers, result: isize) -> isize {
+        let result = filters::result_of(registers.number, result);
+        if self.inputs.pending.count.get() != 0 {
+            self.inputs.call.set(Some(registers.under_way(Some(result))));
+            self.after_call();
+            self.inputs.call.set(None);
+        }
+        result
+    }
+
     #[cold]
     fn record_at_length(&self, call: &Short) {
         let (address, bytes) = call.range.unwrap_or((0, 0));

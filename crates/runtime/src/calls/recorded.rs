@@ -2,13 +2,16 @@
 use crate::calls::check;
 use crate::calls::descriptors;
 use crate::calls::echoes;
+use crate::calls::is_stop;
 use crate::calls::is_to_self;
 use crate::calls::now;
 use crate::calls::passed_on;
+use crate::calls::sent_signal;
 use crate::calls::table;
 use crate::calls::table::Treatment;
 use crate::calls::written::Ranges;
 use crate::control;
+use crate::handlers;
 use crate::hosting;
 use crate::inputs::Range;
 use crate::local::Local;
@@ -33,14 +36,14 @@ impl Local {
             Treatment::Logged | Treatment::Unknown => self.record_call(number, arguments, real),
             Treatment::Fork => self.record_fork(number, arguments, real),
             Treatment::Exec => self.record_exec(number, || real(arguments)),
-            _ => {
+            _ => self.unless_refused(number, arguments, || {
                 let result = self.until_made(|| real(arguments));
                 self.count_real_call(number);
                 if number == libc::SYS_futex {
                     self.record_timed_wait(arguments, result);
                 }
                 result
-            }
+            }),
         }
     }
 
@@ -56,6 +59,13 @@ impl Local {
         if is_to_self(number, arguments, sys::thread_id) {
             // It may be the end of this thread, so it is logged before it happens.
             self.log_call(number, 0, check(number, arguments, 0), &[]);
+            let signal = sent_signal(number, arguments);
+            if is_stop(signal) && !handlers::is_handled(signal) {
+                // It stands in there until somebody lets it go on: not complete if that never happens.
+                let result = real(arguments);
+                self.complete();
+                return result;
+            }
             self.complete();
             return real(arguments);
         }

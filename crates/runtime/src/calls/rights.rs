@@ -82,7 +82,7 @@ pub unsafe fn system_call(number: c_long, arguments: [usize; 6], pending: Option
         match pending {
             Some(pending) => sys::waiting_syscall(number, arguments, pending),
             None if table::blocks(number) => until_made(number, arguments),
-            None => sys::syscall(number, arguments),
+            None => sys::programs_syscall(number, arguments),
         }
     }
 }

@@ -4,18 +4,23 @@
 //! returns, before a synchronisation operation or while it waits, or before an access that takes the slow path (which
 //! `gate` = 0 makes the next one do). There it is logged as an input, and replay runs it at that event.
 //!
-//! No thread waits inside the kernel while there is something to handle. `on_signal` has calls left that are about to be made, or that the kernel is about to
-//! make again for `SA_RESTART` (`entry::leave_call`): they are *put off*, the handler runs, and they are made then. What the kernel ends with EINTR, the
-//! program sees end so. Thus calls go on or are interrupted as they are without us, and the kernel's rules decide.
+//! No thread waits inside the kernel while there is something to handle. `on_signal` has calls left that are about to be made, or that the kernel is
+//! about to make again for `SA_RESTART` (`entry::leave_call`): they are *put off*, the handler runs, and they are made then. What the kernel ends
+//! with EINTR, the program sees end so. Thus calls go on or are interrupted as they are without us, and the kernel's rules decide.
 //!
 //! Not every safe point is at an event of its own, so the entry also says whether a call had returned, and how many calls that are not logged the
 //! thread had made: all at scope `inputs`, elsewhere those that change which signals are blocked.
 //!
-//! A handler runs on a stack that is far enough below what we use, and a replay has it run at the same address: buffers in there are filled where they were.
+//! A handler runs on a stack that is far enough below what we use, and a replay has it run at the same address: buffers in there are filled where
+//! they were.
 //!
 //! A fault (SIGSEGV and its kin, caused by the thread itself) comes again in replay by itself, so its handler runs at once.
 use crate::calls::cancellation;
+use crate::calls::contexts::Given;
+use crate::calls::contexts::STACK_ALIGNMENT;
+use crate::calls::contexts::Told;
 use crate::calls::entry;
+use crate::calls::filters;
 use crate::control;
 use crate::ending;
 use crate::handlers;
@@ -27,6 +32,7 @@ use crate::hosting;
 use crate::local;
 use crate::local::Came;
 use crate::local::Local;
+use crate::local::Registers;
 use crate::policy;
 use crate::policy::Inputs;
 use crate::sys;
@@ -49,7 +55,7 @@ const CHANGE_IDS: usize = 33;
 /// As for the system call.
 pub unsafe fn set_action(arguments: [usize; 6]) -> isize {
     // SAFETY: the caller promises what rt_sigaction demands of its arguments.
-    let real = |arguments| unsafe { sys::syscall(libc::SYS_rt_sigaction, arguments) };
+    let real = |arguments| unsafe { sys::programs_syscall(libc::SYS_rt_sigaction, arguments) };
     let [signal, new, old, ..] = arguments;
     let Some(wish) = WISHES.get(signal) else {
         return real(arguments);
@@ -130,7 +136,7 @@ pub unsafe fn set_stack(local: &Local, arguments: [usize; 6]) -> isize {
     let mut now = before;
     // SAFETY: two stacks of ours, or none.
     let result = unsafe {
-        sys::syscall(
+        sys::programs_syscall(
             libc::SYS_sigaltstack,
             [place(&given), &raw mut now as usize, 0, 0, 0, 0],
         )
@@ -175,17 +181,23 @@ extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut
             let is_known = is_request && cause.si_code == libc::SI_TIMER;
             // SAFETY: the kernel's context of this thread.
             let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
+            if filters::is_by_filter(&cause) && !filters::is_trapped_call(&cause, context) {
+                // In code whose calls are not replaced: the handler says what comes of it.
+                return call(WISHES[signal as usize].get(), signal, info, (&raw mut *context).cast());
+            }
             if !is_known {
                 local.inputs.pending.add(Came {
                     signal,
                     info: cause,
                     registers: context.uc_mcontext.gregs,
+                    is_together: local.inputs.pending.is_where_it_went_on(&context.uc_mcontext.gregs),
                 });
             }
             // The next access of compiled code takes the slow path.
             local.slot.gate.store(0, Relaxed);
             local.watch_if_spinning(signal, context);
             entry::leave_call(context);
+            local.inputs.pending.note_going_on(&context.uc_mcontext.gregs);
         }
         // It comes from the log.
         (Inputs::Answered, Some(_)) if !is_fault => {}
@@ -253,13 +265,6 @@ unsafe extern "C-unwind" fn call_on(
     )
 }
 
-/// What the kernel puts on the stack for a handler, as far as programs look at it.
-#[repr(C, align(64))]
-struct Given {
-    context: libc::ucontext_t,
-    info: libc::siginfo_t,
-}
-
 /// From where a handler is called to where its stack begins: ours in between is less, recorded or replayed.
 const OURS_BYTES: usize = 4096;
 /// How far away that can be, at most.
@@ -307,7 +312,7 @@ impl Local {
     pub fn handler_stack(&self, signal: c_int) -> usize {
         let here = stack_pointer();
         let below = here - OURS_BYTES;
-        self.own_stack(signal, here).unwrap_or(below) & !(align_of::<Given>() - 1)
+        self.own_stack(signal, here).unwrap_or(below) & !(STACK_ALIGNMENT - 1)
     }
 
     /// Replay: is there room for a handler where it ran when it was recorded? Where threads take turns, their stacks may be elsewhere.
@@ -318,14 +323,21 @@ impl Local {
         !turns::is_on() && at != 0 && (is_below || is_own())
     }
 
-    /// Runs the program's handler, which sees signals blocked as it asked for, on the stack that begins at `at`.
-    /// `interrupted`: the thread, if it is in a handler of ours; else it is in a call.
-    pub fn run_handler(&self, came: &Came, at: usize, interrupted: Option<&mut libc::ucontext_t>) {
+    /// Runs the program's handler, which sees signals blocked as it asked for, on the stack that begins at `at`, and is told these registers.
+    /// `interrupted`: the thread, if it is in a handler of ours; else it is in a call. If the handler says so, the thread goes on elsewhere.
+    pub fn run_handler(
+        &self,
+        came: &Came,
+        told: &Registers,
+        at: usize,
+        mut interrupted: Option<&mut libc::ucontext_t>,
+    ) {
         let signal = came.signal;
         let Some(wish) = WISHES.get(signal as usize).filter(|wish| wish.has_handler()) else {
             return;
         };
         let action = wish.get();
+        let blocks = handlers::blocks(signal);
         if action.flags & libc::SA_RESETHAND as u64 != 0 {
             let default = Action {
                 handler: libc::SIG_DFL,
@@ -334,24 +346,34 @@ impl Local {
             // SAFETY: an action of ours.
             unsafe { set_action([signal as usize, &raw const default as usize, 0, 8, 0, 0]) };
         }
-        let own = if action.flags & libc::SA_NODEFER as u64 != 0 {
-            0
-        } else {
-            1 << (signal - 1)
-        };
         let never = if hosting::is_on() { NEVER_BLOCKED } else { 0 };
         let during_call = self.inputs.call_mask.take();
         let until_now = interrupted.as_deref().map(blocked_in);
         let before = match during_call.or(until_now) {
-            Some(blocked) => mask(libc::SIG_SETMASK, (blocked | action.mask | own) & !never),
-            None => mask(libc::SIG_BLOCK, (action.mask | own) & !never),
+            Some(blocked) => mask(libc::SIG_SETMASK, (blocked | blocks) & !never),
+            None => mask(libc::SIG_BLOCK, blocks & !never),
         };
-        let told = until_now.unwrap_or(before);
+        let blocked = until_now.unwrap_or(before);
+        // A handler that jumps away has left the call.
+        let call = self.inputs.call.take();
         let left = match hosting::is_on() {
-            true => self.call_in_host(&action, came, told),
+            true => self.call_in_host(&action, came, blocked),
             // SAFETY: `handler_stack` or `can_be_stack` found room there.
-            false => unsafe { self.call_at(at, &action, came, told) },
+            false => unsafe {
+                self.call_at(
+                    at,
+                    &action,
+                    came,
+                    Told {
+                        registers: told,
+                        blocked,
+                        call,
+                    },
+                    interrupted.as_deref_mut(),
+                )
+            },
         };
+        self.inputs.call.set(call);
         // The handler may have changed what is blocked when it is over.
         match interrupted {
             Some(context) => {
@@ -367,37 +389,38 @@ impl Local {
     ///
     /// # Safety
     /// There is room.
-    unsafe fn call_at(&self, at: usize, action: &Action, came: &Came, blocked: u64) -> u64 {
-        let place = (at - size_of::<Given>()) as *mut Given;
-        // SAFETY: the caller promises that there is room; zeros are valid. The program has declared its handler to be one.
-        unsafe {
-            place.write_bytes(0, 1);
-            self.tell(&mut *place, came, blocked);
-            let (info, context) = (&raw mut (*place).info, &raw mut (*place).context);
-            call_on(place as usize, action.handler, came.signal, info, context);
-            blocked_in(&*context)
-        }
+    unsafe fn call_at(
+        &self,
+        at: usize,
+        action: &Action,
+        came: &Came,
+        told: Told<'_>,
+        interrupted: Option<&mut libc::ucontext_t>,
+    ) -> u64 {
+        // SAFETY: the caller promises that there is room.
+        let mut given = unsafe { Given::below(at, &came.info, &told, self.inputs.signal_stack.asked.get()) };
+        let (info, context) = given.arguments();
+        given.clear_registers();
+        // SAFETY: the program has declared its handler to be one; below what it is given there is room.
+        unsafe { call_on(context as usize, action.handler, came.signal, info, context) };
+        given.obey(&told, interrupted);
+        given.blocked()
     }
 
     /// The same on the guest's own stack. Not part of its caller, whose frame is to be small.
     #[inline(never)]
     fn call_in_host(&self, action: &Action, came: &Came, blocked: u64) -> u64 {
         // SAFETY: zeros are valid.
-        let mut given: Given = unsafe { core::mem::zeroed() };
-        self.tell(&mut given, came, blocked);
-        hosting::call_handler(action, came.signal, &mut given.info, &mut given.context);
-        blocked_in(&given.context)
-    }
-
-    fn tell(&self, given: &mut Given, came: &Came, blocked: u64) {
-        given.info = came.info;
-        given.context.uc_mcontext.gregs = came.registers;
-        given.context.uc_stack = self.inputs.signal_stack.asked.get();
-        *set_in(&mut given.context) = blocked;
+        let (mut context, mut info): (libc::ucontext_t, _) = (unsafe { core::mem::zeroed() }, came.info);
+        context.uc_mcontext.gregs = came.registers;
+        context.uc_stack = self.inputs.signal_stack.asked.get();
+        *set_in(&mut context) = blocked;
+        hosting::call_handler(action, came.signal, &mut info, &mut context);
+        blocked_in(&context)
     }
 }
 
-fn set_in(context: &mut libc::ucontext_t) -> &mut u64 {
+pub fn set_in(context: &mut libc::ucontext_t) -> &mut u64 {
     // SAFETY: the kernel's set is the beginning of libc's.
     unsafe { &mut *(&raw mut context.uc_sigmask).cast::<u64>() }
 }

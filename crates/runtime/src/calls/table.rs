@@ -241,11 +241,17 @@ pub fn sends_signal(number: c_long) -> bool {
     )
 }
 
-/// Is it mostly not a call at all, but a look at a page of the kernel's?
+/// Is it mostly not a call at all, but a look at a page of the kernel's, or at a counter of the processor's?
 pub fn is_clock(number: c_long) -> bool {
+    const COUNTER: c_long = log_format::inputs::COUNTER as c_long;
     matches!(
         number,
-        libc::SYS_clock_gettime | libc::SYS_clock_getres | libc::SYS_gettimeofday | libc::SYS_time | libc::SYS_getcpu
+        COUNTER
+            | libc::SYS_clock_gettime
+            | libc::SYS_clock_getres
+            | libc::SYS_gettimeofday
+            | libc::SYS_time
+            | libc::SYS_getcpu
     )
 }
 

@@ -3,6 +3,7 @@ use crate::calls::buffers;
 use crate::calls::table::Row;
 use crate::calls::table::Size;
 use crate::calls::table::Written;
+use crate::inputs;
 use crate::inputs::Range;
 use crate::sys;
 use core::mem::MaybeUninit;
@@ -18,6 +19,8 @@ pub struct Ranges {
     pub is_short: bool,
     /// Words of ours, which a range may be.
     words: [u64; 3],
+    /// Memory of ours, which ranges may be copied to: where, how long, and how much of it is used.
+    copies: [usize; 3],
 }
 
 impl Ranges {
@@ -28,6 +31,7 @@ impl Ranges {
             count: 0,
             is_short: false,
             words: [0; 3],
+            copies: [0; 3],
         }
     }
 
@@ -49,10 +53,43 @@ impl Ranges {
         self.add(address, self.words.as_ptr() as usize, size_of_val(&words));
     }
 
+    /// Makes room for ranges that are copied, once. If that is too much, they are not.
+    pub fn make_room(&mut self, bytes: usize) {
+        const COPIED_BYTES_MAX: usize = 1 << 26;
+        if self.copies[1] == 0 && (1..=COPIED_BYTES_MAX).contains(&bytes) {
+            match sys::map_anywhere(bytes) {
+                0 => {}
+                memory => self.copies = [memory as usize, bytes, 0],
+            }
+        }
+    }
+
+    /// A range of memory that others may be writing. What is logged has to be one state of it, since it is read twice: to be hashed, and to be written.
+    pub fn add_copy(&mut self, address: usize, bytes: usize) {
+        let [memory, room, used] = self.copies;
+        if bytes > room - used {
+            return self.add(address, address, bytes);
+        }
+        inputs::copy(address as *const u8, (memory + used) as *mut u8, bytes);
+        self.copies[2] += bytes;
+        self.add(address, memory + used, bytes);
+    }
+
     #[inline]
     pub fn all(&self) -> &[Range] {
         // SAFETY: the first `count` were written.
         unsafe { core::slice::from_raw_parts(self.ranges.as_ptr().cast(), self.count) }
+    }
+}
+
+impl Drop for Ranges {
+    #[inline]
+    fn drop(&mut self) {
+        let [memory, bytes, _] = self.copies;
+        if bytes != 0 {
+            // SAFETY: mapped by `make_room`, and known to nobody else any more.
+            unsafe { sys::unmap(memory as u64, bytes) };
+        }
     }
 }
 

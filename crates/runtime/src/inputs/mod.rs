@@ -245,6 +245,8 @@ pub struct InputReader {
     head: Cell<Option<Call<'static>>>,
     /// What is mapped, and how much of it.
     mapped: Cell<(u64, usize)>,
+    /// The time-stamp counter, as the last entry that has it says.
+    counter: Cell<u64>,
 }
 
 impl InputReader {
@@ -253,6 +255,7 @@ impl InputReader {
             reader: Cell::new(None),
             head: Cell::new(None),
             mapped: Cell::new((0, 0)),
+            counter: Cell::new(0),
         }
     }
 
@@ -311,7 +314,18 @@ impl InputReader {
             }
         };
         self.reader.set(Some(reader));
-        self.head.replace(following)
+        let taken = self.head.replace(following);
+        if let Some(call) = taken.filter(|call| call.entry.number == inputs::COUNTER) {
+            let word = call.ranges().next().and_then(|(_, bytes)| bytes.first_chunk::<8>());
+            let later = self.counter.get().wrapping_add(call.entry.check.into());
+            self.counter.set(word.map_or(later, |word| u64::from_le_bytes(*word)));
+        }
+        taken
+    }
+
+    /// The time-stamp counter, as the last entry that was taken and has it says.
+    pub fn counter(&self) -> u64 {
+        self.counter.get()
     }
 
     /// The number of the next call.
@@ -348,6 +362,12 @@ impl InputReader {
     pub fn asks_for_heap(&self) -> bool {
         let head = self.head.get().map(|call| call.entry);
         head.is_some_and(|entry| entry.number == libc::SYS_openat as u32 && entry.check == ASKS_FOR_HEAP)
+    }
+
+    /// The check and the result of a call that failed and is otherwise not logged, if that comes next, at `event`.
+    pub fn next_refusal(&self, event: u64) -> Option<(u32, i64)> {
+        let entry = self.head.get()?.entry;
+        (entry.number == inputs::REFUSED && entry.event == event).then_some((entry.check, entry.result))
     }
 
     /// The signal that comes next, if one does, at `event`.

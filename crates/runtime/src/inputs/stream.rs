@@ -1,6 +1,7 @@
 //! A thread's stream of inputs, on its way into the file: `log_format::inputs`, NOTE [Desk].
 use crate::control;
-use crate::growing_file::Refusal;
+use crate::disk;
+use crate::disk::Refusal;
 use crate::inputs::Range;
 use crate::inputs::copy;
 use crate::run_directory;
@@ -195,7 +196,9 @@ impl Stream {
     /// Puts what is on the desk, and `more` behind it, on the shelf.
     fn shelve(&self, more: &[u8]) -> Result<(), Refusal> {
         let bytes = (self.used.get() + more.len()) as u64;
-        count(bytes)?;
+        disk::reserve(bytes)?;
+        // Relaxed: a sum that nothing else depends on.
+        control::header().progress.log_bytes.fetch_add(bytes, Relaxed);
         let file = self.open(0)?;
         self.allocate_ahead(file, bytes);
         // SAFETY: the desk is mapped, and has that many bytes.
@@ -214,7 +217,9 @@ impl Stream {
     /// So many bytes are about to be put on the shelf.
     fn allocate_ahead(&self, file: i32, bytes: u64) {
         let start = SHELF_AT as u64 + self.shelved.get();
-        if self.shelved.get() >= SHELVED_MUCH && start + bytes > self.allocated.get() {
+        // With a limit, only as much as is counted.
+        let is_limited = control::header().settings.log_bytes_max.number() != 0;
+        if !is_limited && self.shelved.get() >= SHELVED_MUCH && start + bytes > self.allocated.get() {
             // If there is no room, or no such call, writing tells.
             _ = sys::allocate_ahead(file, start, bytes + AHEAD);
             self.allocated.set(start + bytes + AHEAD);
@@ -262,8 +267,9 @@ impl Stream {
 
     /// Creates the file and maps its header and its desk.
     fn begin(&self) -> Result<(), Refusal> {
-        count(0)?;
+        disk::reserve(SHELF_AT as u64)?;
         let file = self.open(libc::O_CREAT)?;
+        sys::make_private(file);
         // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
         sys::write_all(file, &inputs::header(ThreadIndex(self.thread)));
         // Allocated before it is touched, so a full disk is an error we see and not a SIGBUS.
@@ -275,18 +281,6 @@ impl Stream {
         mapped?;
         self.room.set(FIRST_ROOM);
         Ok(())
-    }
-}
-
-/// So many bytes more are logged, if there may be more.
-fn count(bytes: u64) -> Result<(), Refusal> {
-    let control = control::header();
-    // Relaxed: a sum that nothing else depends on.
-    let total = control.progress.log_bytes.fetch_add(bytes, Relaxed) + bytes;
-    let most = control.settings.log_bytes_max.number();
-    match most != 0 && total >= most {
-        true => Err((truncated::SIZE_LIMIT, 0)),
-        false => Ok(()),
     }
 }
 

@@ -12,6 +12,7 @@ mod children;
 mod clocks;
 mod clones;
 mod conditions;
+mod failing;
 mod formatted;
 mod identities;
 mod in_order;
@@ -23,10 +24,12 @@ mod openmp;
 mod process;
 mod semaphores;
 mod streams;
+pub mod tasks;
 mod threads;
 mod variadic;
 
 pub use openmp::prepare as prepare_openmp;
+pub use process::prepare_direct_calls;
 pub use threads::create as create_thread;
 pub use threads::prepare as prepare_threads;
 

@@ -2,11 +2,12 @@
 //!
 //! What threads do to each other inside libomp passes through (`callers`); barriers really wait. Recorded is what
 //! decides the program's own behaviour: who enters a critical section, combines a reduction, gets a chunk of a loop or a
-//! `single` block next. Tasks are not observed (docs/limits.md).
+//! `single` block next. Tasks: `tasks.rs`.
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
+use crate::interpose::tasks;
 use crate::policy;
 use crate::real::Real;
 use core::ffi::c_int;
@@ -93,7 +94,6 @@ openmp_functions! {
     __kmpc_end_critical(ident: Ident, thread: c_int, name: *mut c_void) = leave(name);
     __kmpc_reduce(ident: Ident, thread: c_int, count: c_int, bytes: usize, data: *mut c_void, function: ReduceFunction, name: *mut c_void) -> c_int = enter_reduction(name);
     __kmpc_reduce_nowait(ident: Ident, thread: c_int, count: c_int, bytes: usize, data: *mut c_void, function: ReduceFunction, name: *mut c_void) -> c_int = enter_reduction(name);
-    __kmpc_end_reduce(ident: Ident, thread: c_int, name: *mut c_void) = leave(name);
     __kmpc_end_reduce_nowait(ident: Ident, thread: c_int, name: *mut c_void) = leave(name);
     __kmpc_single(ident: Ident, thread: c_int) -> c_int = next(&raw const SHARED);
     __kmpc_dispatch_init_4(ident: Ident, thread: c_int, schedule: c_int, low: i32, high: i32, step: i32, chunk: i32) = next(&raw const SHARED);
@@ -108,6 +108,21 @@ openmp_functions! {
     omp_unset_lock(lock: *mut c_void) = leave(lock);
     omp_set_nest_lock(lock: *mut c_void) = enter(lock);
     omp_unset_nest_lock(lock: *mut c_void) = leave(lock);
+}
+
+/// Behind it there is a barrier.
+///
+/// # Safety
+/// As for libomp's function of that name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __kmpc_end_reduce(ident: Ident, thread: c_int, name: *mut c_void) {
+    static REAL: Real = Real::new(c"__kmpc_end_reduce");
+    // SAFETY: libomp's function has this signature; the program's own call.
+    leave(name as u64, || unsafe {
+        let function: unsafe extern "C-unwind" fn(Ident, c_int, *mut c_void) = core::mem::transmute(REAL.address());
+        function(ident, thread, name)
+    });
+    tasks::wait_at_barrier(thread);
 }
 
 /// What all worksharing constructs are ordered by: threads steal chunks from each other, once these are set up.

@@ -3,14 +3,18 @@ use crate::callers::is_foreign;
 use crate::calls;
 use crate::clones;
 use crate::clones::Asked;
+use crate::control;
 use crate::ending;
 use crate::ghost::observed;
 use crate::policy;
 use crate::real;
+use crate::real::Real;
 use core::arch::naked_asm;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::ffi::c_uint;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 use run_model::Op;
 
 /// # Safety
@@ -71,6 +75,14 @@ generators! {
 pub unsafe extern "C-unwind" fn syscall() {
     naked_asm!(
         ".cfi_startproc",
+        // Handlers that run in the call are to find libc's instruction, and all registers as they are.
+        "mov rax, [rip + {libcs}]",
+        "test rax, rax",
+        "je 2f",
+        "cmp rdi, {futex}",
+        "je 2f",
+        "jmp rax",
+        "2:",
         "mov rax, [rsp]",
         "mov r11, [rsp + 8]",
         "sub rsp, 24",
@@ -86,7 +98,20 @@ pub unsafe extern "C-unwind" fn syscall() {
         "ret",
         ".cfi_endproc",
         target = sym call_directly,
+        libcs = sym LIBCS,
+        futex = const libc::SYS_futex,
     )
+}
+
+/// libc's function of that name, if calls that come to us from there are recorded as any others: at scope `inputs`. Otherwise 0.
+static LIBCS: AtomicUsize = AtomicUsize::new(0);
+
+/// Once, before there is a second thread, when calls come to us.
+pub fn prepare_direct_calls() {
+    static REAL: Real = Real::new(c"syscall");
+    if control::inputs_only() && calls::is_installed() {
+        LIBCS.store(REAL.address() as usize, Relaxed);
+    }
 }
 
 /// Calls through `syscall` are like those that the program makes by an instruction of its own, except those of libraries

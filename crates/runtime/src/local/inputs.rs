@@ -2,6 +2,7 @@
 use crate::inputs::CallLabels;
 use crate::inputs::InputReader;
 use crate::inputs::InputWriter;
+use crate::local::signals::CallUnderWay;
 use crate::local::signals::Pending;
 use crate::local::signals::SignalStack;
 use crate::local::spinning::Spinning;
@@ -25,6 +26,8 @@ pub struct InputState {
     pub request_timer: HandlerWord,
     /// Calls that were made and not logged: where between two events a signal came, at scope `inputs`.
     pub real_calls: Cell<u64>,
+    /// The same without those of futexes, of which there are more or less as the thread meets others at locks.
+    pub sure_calls: Cell<u64>,
     /// Recording: where what calls bring in is written.
     pub writer: InputWriter,
     /// Signals whose handlers have not run yet.
@@ -36,6 +39,10 @@ pub struct InputState {
     /// What is blocked during the call under way, if the call itself says so.
     pub call_mask: Cell<Option<u64>>,
     pub signal_stack: SignalStack,
+    /// What the program was last told of the time-stamp counter.
+    pub counter: Cell<u64>,
+    /// The call under way, if it came by a trampoline and is none of a handler's caller.
+    pub call: Cell<Option<CallUnderWay>>,
     /// Replay: what calls brought in.
     pub recorded: InputReader,
     /// Recording: in a wait of libc's at which it may be cancelled.
@@ -52,12 +59,15 @@ impl InputState {
             labels: OwnedCell::new(CallLabels::new()),
             request_timer: HandlerWord::new(0),
             real_calls: Cell::new(0),
+            sure_calls: Cell::new(0),
             mask_changes: Cell::new(0),
             call_mask: Cell::new(None),
             writer: InputWriter::new(index),
             pending: Pending::new(),
             spinning: Spinning::new(),
             signal_stack: SignalStack::new(),
+            counter: Cell::new(0),
+            call: Cell::new(None),
             recorded: InputReader::new(),
             waits_cancellably: HandlerFlag::new(false),
             is_cancelled: HandlerFlag::new(false),
@@ -68,6 +78,7 @@ impl InputState {
     pub fn begin_in_child(&self) {
         self.writer.begin_in_child();
         self.recorded.close();
+        self.counter.set(0);
         self.pending.forget();
         self.spinning.forget();
     }

@@ -11,6 +11,7 @@ mod unrecorded;
 
 pub use birth::note_unseen_end;
 pub use birth::some_end_unseen;
+pub use signals::CallUnderWay;
 pub use signals::Came;
 pub use signals::Pending;
 pub use signals::Registers;
@@ -19,6 +20,7 @@ pub use unrecorded::unrecorded;
 
 use crate::chaos::Chaos;
 use crate::control;
+use crate::interpose::tasks::OfThread;
 use crate::log::LogWriter;
 use crate::policy;
 use crate::policy::Order;
@@ -117,6 +119,7 @@ pub struct Local {
     /// What is recorded about its accesses, and its log.
     pub access: access_protocol::Thread<ThisMachine>,
     pub late: LateStores,
+    pub tasks: OfThread,
     pub birth: Birth,
 }
 
@@ -162,6 +165,7 @@ impl Local {
                 replay: ReplayState::new(),
                 access: access_protocol::Thread::new(ThisMachine, index, LogWriter::new(index)),
                 late: LateStores::new(),
+                tasks: OfThread::new(),
                 birth: Birth::new(),
             });
             Some(&*place)

@@ -6,6 +6,7 @@
 //!
 //! A process may never come to another input: it ends, or computes for long. Then the next one waits a moment, and goes on beside it.
 use crate::control;
+use crate::relatives;
 use crate::standstill;
 use crate::sys;
 use crate::turns::order;
@@ -20,6 +21,7 @@ use runtime_abi::turns_file::TurnRun;
 
 /// How long a process waits for one that has had its inputs, and does not come to the next.
 const MOMENT_NS: u64 = 1_000_000_000;
+const LOOK_EVERY_NS: u64 = 100_000;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// What `Shared::process_order` was when the inputs of a run had happened behind which this process goes on; 0: it does not.
@@ -72,6 +74,18 @@ pub fn wait_for_place() {
             }
         }
         sys::shared_futex_wait(word, now, MOMENT_NS);
+    }
+}
+
+/// Before this process goes on that has been told that a child of its, which it shares memory with, has ended: what the child did behind its last
+/// input has happened. All of its inputs have, so it waits for nobody.
+pub fn wait_for_end_of(child: u32) {
+    let began = sys::now_ns();
+    while is_on() && relatives::is_child_at_work(child) && sys::now_ns() - began < MOMENT_NS {
+        if control::has_diverged() {
+            standstill::sleep_forever();
+        }
+        sys::sleep_ns(LOOK_EVERY_NS);
     }
 }
 

@@ -1,0 +1,245 @@
+//! Caps are caps, other bytes than were written are told, and nothing is left behind.
+use crate::Checked;
+use crate::failed;
+use crate::require;
+use crate::sandbox::Sandbox;
+use crate::sandbox::trial;
+use libtest_mimic::Trial;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        trial("kept/cap_on_loud_programs", |s| cap(s, LOUD, true)),
+        trial("kept/cap_on_many_processes", |s| cap(s, MANY, true)),
+        trial("kept/cap_that_is_not_reached", |s| cap(s, "echo hello", false)),
+        trial("kept/cap_below_what_a_run_takes", cap_too_small),
+        trial("kept/flipped_bits_of_how_programs_start", flipped),
+        trial("kept/killed_replays_leave_nobody", killed_replays),
+        trial("kept/killed_commands_leave_nothing", killed_commands),
+        trial("kept/latest_leads_somewhere", latest),
+    ]
+}
+
+const LOUD: &str = "i=0; while [ $i -lt 50 ]; do head -c 200000 /dev/zero; i=$((i+1)); done";
+const MANY: &str = "i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i+1)); done; echo end";
+
+fn disk_bytes(folder: &Path) -> Checked<u64> {
+    let mut bytes = fs::symlink_metadata(folder)?.blocks() * 512;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        bytes += match entry.file_type()?.is_dir() {
+            true => disk_bytes(&entry.path())?,
+            false => entry.metadata()?.blocks() * 512,
+        };
+    }
+    Ok(bytes)
+}
+
+fn cap(sandbox: &Sandbox, script: &str, is_reached: bool) -> Checked {
+    let shell = ["--", "/bin/sh", "-c", script];
+    let whole = sandbox
+        .run(&sandbox.other("/bin/sh", ["-c", script]))?
+        .expect_status(0)?;
+    for kilobytes in [640, 1024, 2048, 4096] {
+        let name = format!("run-{kilobytes}");
+        let size = format!("{kilobytes}K");
+        let line = sandbox
+            .refrain(["record", "--scope", "inputs", "--max-size", &size, "-o", &name])
+            .args(shell);
+        let ended = sandbox.run(&line)?.expect_status(0)?;
+        require(ended.stdout == whole.stdout, || ended.told("the program was disturbed"))?;
+        let bytes = disk_bytes(&sandbox.work().join(&name))?;
+        require(bytes <= kilobytes << 10, || {
+            ended.told(&format!("with --max-size {size} the run takes {bytes} bytes"))
+        })?;
+        let info = sandbox
+            .run(&sandbox.refrain(["info", "--json"]).arg(format!("./{name}")))?
+            .expect_status(0)?;
+        let info: Value = serde_json::from_slice(&info.stdout).or_else(|e| failed(format!("not JSON: {e}")))?;
+        require(info["truncated"].is_null() != is_reached, || {
+            format!("with --max-size {size}, truncated is {}", info["truncated"])
+        })?;
+        let replay = sandbox.refrain(["replay", "--quiet"]).arg(format!("./{name}"));
+        sandbox.run(&replay)?.expect_status(0)?;
+    }
+    Ok(())
+}
+
+fn cap_too_small(sandbox: &Sandbox) -> Checked {
+    let line = sandbox.refrain(["record", "--scope", "inputs", "--max-size", "64K", "--", "/bin/true"]);
+    let ended = sandbox.run(&line)?.expect_status(2)?;
+    require(ended.stderr_text().contains("--max-size"), || {
+        ended.told("it does not name the option")
+    })?;
+    let left = fs::read_dir(sandbox.runs())?.count();
+    require(left == 0, || ended.told("something is left"))
+}
+
+fn flipped(sandbox: &Sandbox) -> Checked {
+    let line = sandbox.refrain([
+        "record",
+        "--scope",
+        "inputs",
+        "-o",
+        "run",
+        "--",
+        "/bin/sh",
+        "-c",
+        "/bin/echo hello; exit 0",
+    ]);
+    sandbox.run(&line)?.expect_status(0)?;
+    let run = sandbox.work().join("run");
+    let mut files = vec![run.join("run.json")];
+    for entry in fs::read_dir(&run)? {
+        let part = entry?.path();
+        let names = ["run.json", "start", "arguments", "environment"];
+        files.extend(names.iter().map(|name| part.join(name)).filter(|path| path.is_file()));
+    }
+    require(files.len() >= 5, || format!("only {files:?}"))?;
+    for path in &files {
+        let whole = fs::read(path)?;
+        for step in 0..8 {
+            let mut damaged = whole.clone();
+            let at = (whole.len() - 1) * step / 7;
+            damaged[at] ^= 1 << (step % 8);
+            fs::write(path, &damaged)?;
+            sandbox.note(format!("# bit {} of byte {at} of {} flipped", step % 8, path.display()));
+            sandbox
+                .run(&sandbox.refrain(["replay", "--quiet", "./run"]))?
+                .expect_status(3)?;
+        }
+        fs::write(path, &whole)?;
+    }
+    sandbox
+        .run(&sandbox.refrain(["replay", "--quiet", "./run"]))?
+        .expect_status(0)?;
+    Ok(())
+}
+
+/// Processes in the sandbox that have not ended.
+fn running_in(folder: &Path) -> Vec<PathBuf> {
+    let processes = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let is_there = |process: &PathBuf| {
+        let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+        let is_over = stat
+            .rsplit_once(") ")
+            .is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']));
+        !is_over && fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(folder))
+    };
+    processes.filter(is_there).collect()
+}
+
+fn killed_replays(sandbox: &Sandbox) -> Checked {
+    // Children of children, that compute for a while.
+    let script =
+        "for i in 1 2 3 4; do (n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; echo $n) & done; wait; echo end";
+    let line = sandbox.refrain([
+        "record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", script,
+    ]);
+    sandbox.run(&line)?.expect_status(0)?;
+    for moment in 0..16 {
+        let line = sandbox.refrain(["replay", "--times", "5", "./run"]);
+        let mut child = line.spawn()?;
+        thread::sleep(Duration::from_millis(5 + moment * 9));
+        child.kill()?;
+        child.wait()?;
+        let mut tries = 0;
+        while !running_in(sandbox.work()).is_empty() {
+            tries += 1;
+            require(tries < 400, || {
+                format!("killed at moment {moment}, it leaves {:?}", running_in(sandbox.work()))
+            })?;
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    Ok(())
+}
+
+fn killed_commands(sandbox: &Sandbox) -> Checked {
+    let record = sandbox.refrain([
+        "record",
+        "--scope",
+        "inputs",
+        "--",
+        "/bin/sh",
+        "-c",
+        "(echo child); /bin/true; echo end",
+    ]);
+    sandbox.run(&record)?.expect_status(0)?;
+    sandbox
+        .run(&sandbox.refrain(["pack", "-o", "ready.refrain"]))?
+        .expect_status(0)?;
+    let temporary = sandbox.work().join("temporary");
+    fs::create_dir(&temporary)?;
+    let lines: [&[&str]; 6] = [
+        &[
+            "record",
+            "--scope",
+            "inputs",
+            "--",
+            "/bin/sh",
+            "-c",
+            "/bin/true; echo end",
+        ],
+        &["unpack", "ready.refrain"],
+        &["pack", "sh-0", "-o", "other.refrain"],
+        &["solve", "--again", "sh-0"],
+        &["replay", "sh-0"],
+        &["rm", "sh-1"],
+    ];
+    for round in 0..8 {
+        for line in lines {
+            let mut child = sandbox.refrain(line).var("TMPDIR", &temporary).spawn()?;
+            thread::sleep(Duration::from_millis(1 + round * 4));
+            child.kill()?;
+            child.wait()?;
+            while !running_in(sandbox.work()).is_empty() {
+                thread::sleep(Duration::from_millis(5));
+            }
+            let listed = sandbox.run(&sandbox.refrain(["ls", "--json"]))?.expect_status(0)?;
+            let listed: Value = serde_json::from_slice(&listed.stdout).or_else(|e| failed(format!("not JSON: {e}")))?;
+            let is_listed = |name: &str| listed.as_array().into_iter().flatten().any(|run| run["name"] == name);
+            for folder in [sandbox.runs(), sandbox.work(), temporary.as_path()] {
+                for entry in fs::read_dir(folder)? {
+                    let name = entry?.file_name().to_string_lossy().into_owned();
+                    let is_right = match folder == sandbox.runs() {
+                        true => name == "latest" || is_listed(&name),
+                        false => {
+                            !name.ends_with(".part") && !name.starts_with(".refrain") && folder != temporary.as_path()
+                        }
+                    };
+                    require(is_right, || format!("{line:?}, killed in round {round}, leaves {name}"))?;
+                }
+            }
+            let _ = fs::remove_file(sandbox.work().join("other.refrain"));
+        }
+    }
+    sandbox.run(&sandbox.refrain(["rm", "--all"]))?.expect_status(0)?;
+    let left = fs::read_dir(sandbox.runs())?.count();
+    require(left == 0, || format!("{left} things are left in the store"))
+}
+
+fn latest(sandbox: &Sandbox) -> Checked {
+    for _ in 0..2 {
+        let record = sandbox.refrain(["record", "--scope", "inputs", "--", "/bin/true"]);
+        sandbox.run(&record)?.expect_status(0)?;
+    }
+    // As a removal that was killed leaves it.
+    fs::remove_dir_all(sandbox.runs().join("true-1"))?;
+    sandbox.run(&sandbox.refrain(["replay", "--quiet"]))?.expect_status(0)?;
+    fs::remove_dir_all(sandbox.runs().join("true-0"))?;
+    sandbox.run(&sandbox.refrain(["ls"]))?.expect_status(0)?;
+    require(fs::symlink_metadata(sandbox.runs().join("latest")).is_err(), || {
+        "`latest` leads nowhere".to_owned()
+    })
+}
