@@ -24,6 +24,21 @@ fn is_input(number: c_long, result: isize) -> bool {
     result == sys::TRAPPED || result < 0 && !matches!(number, libc::SYS_futex | libc::SYS_restart_syscall)
 }
 
+/// Has it done what it was asked for up to the place where it failed? Then a replay does that, too.
+fn goes_as_far_as_it_can(number: c_long, result: isize) -> bool {
+    let over_a_range = matches!(
+        number,
+        libc::SYS_madvise
+            | libc::SYS_mlock
+            | libc::SYS_mlock2
+            | libc::SYS_mprotect
+            | libc::SYS_msync
+            | libc::SYS_munlock
+            | libc::SYS_pkey_mprotect
+    );
+    over_a_range && matches!(-result as i32, libc::ENOMEM | libc::EACCES)
+}
+
 /// Is it one of the calls that are counted (`count_real_call`)?
 fn is_counted(number: c_long) -> bool {
     !matches!(number, libc::SYS_rt_sigaction | libc::SYS_sigaltstack)
@@ -40,6 +55,10 @@ impl Local {
                 result
             }
             Inputs::Answered => match self.was_refused(number, arguments) {
+                Some(result) if goes_as_far_as_it_can(number, result) => {
+                    call();
+                    result
+                }
                 Some(result) => {
                     if is_counted(number) {
                         self.count_real_call(number);
@@ -100,6 +119,13 @@ mod tests {
         );
         assert_ne!(condensed(libc::SYS_mmap, &[0, 8192, 3, 34, usize::MAX, 0]), asked);
         assert_ne!(condensed(libc::SYS_munmap, &[0, 4096, 3, 34, usize::MAX, 0]), asked);
+    }
+
+    #[test]
+    fn what_failed_over_a_hole_was_done_before_it() {
+        assert!(goes_as_far_as_it_can(libc::SYS_madvise, -libc::ENOMEM as isize));
+        assert!(!goes_as_far_as_it_can(libc::SYS_mmap, -libc::ENOMEM as isize));
+        assert!(!goes_as_far_as_it_can(libc::SYS_mprotect, -libc::EPERM as isize));
     }
 
     #[test]
