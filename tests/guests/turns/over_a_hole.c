@@ -1,5 +1,4 @@
 // Calls about memory that fail because there is a hole in it, and have done what they were asked for in front of the hole.
-//# threads: 2
 //# expect: pass
 #define _GNU_SOURCE
 #include "../guest.h"
@@ -23,4 +22,4 @@ static void *body(void *argument) {
     return (void *)hash;
 }
 
-int main(void) { print_result(run_threads(2, body)); }
+int main(void) { print_result((uint64_t)(uintptr_t)body(NULL)); }
