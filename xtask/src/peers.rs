@@ -5,6 +5,7 @@
 mod program;
 
 use crate::command::Failure;
+use crate::signals;
 use crate::target;
 use program::Ended;
 use program::Limits;
@@ -55,6 +56,7 @@ pub fn rr(arguments: &[&str]) -> Result<(), Failure> {
     let [folder, options @ ..] = arguments else {
         return Err(Failure::new("peers rr needs the folder with rr's sources"));
     };
+    signals::outlive_interrupts_of_programs();
     let options = Options::read(options)?;
     let folder = fs::canonicalize(folder).map_err(|e| Failure::new(format!("cannot open {folder}: {e}")))?;
     let work = target().join("peers/rr");
