@@ -608,7 +608,9 @@ pub fn catch_signals() {
             }
             let mut new: libc::sigaction = std::mem::zeroed();
             new.sa_sigaction = note_signal as *const () as usize;
-            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            new.sa_flags = libc::SA_SIGINFO;
+            // Many may come at once: they are handled one after the other.
+            libc::sigfillset(&mut new.sa_mask);
             if !ENDING.contains(&signal) {
                 new.sa_flags |= libc::SA_RESTART;
             }
