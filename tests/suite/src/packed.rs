@@ -647,7 +647,9 @@ fn hostile_archives(sandbox: &Sandbox, guest: &Guest) -> Checked {
         }
         fs::remove_file(sandbox.work().join("hostile.refrain"))?;
         let after = everything_in(sandbox.work())?;
-        require(after == before && !Path::new("/tmp/refrain-hostile-x").exists(), || {
+        // A link `latest` that leads nowhere is taken away meanwhile.
+        let is_clean = after.iter().all(|path| before.contains(path));
+        require(is_clean && !Path::new("/tmp/refrain-hostile-x").exists(), || {
             format!("{what}: something is left behind: {after:?}")
         })?;
     }
