@@ -196,7 +196,7 @@ fn what_is_packed_comes_out_again() {
     assert!(unpacked.remove("packed.json").is_some());
     assert_eq!(unpacked, contents_of(run.path()));
     let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
-    assert_eq!(mode(&first.run.packed_file(0)), 0o755);
+    assert_eq!(mode(&first.run.packed_file(0)), 0o700);
     let packed = first.run.packed().expect("readable").expect("it is unpacked");
     assert_eq!(packed.file_at(Path::new("/lib/alias.so")), Some(1));
     assert_eq!(packed.file_at(&place.path("prog")), Some(0));
