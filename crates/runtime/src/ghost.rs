@@ -2,6 +2,7 @@
 //! operation is a read-modify-write of it. The order of operations on an object is so recorded, and replayed.
 use crate::control;
 use crate::local::Local;
+use crate::local::open::Open;
 use crate::policy;
 use crate::replay::Doing;
 use core::ffi::c_int;
@@ -96,39 +97,42 @@ impl Local {
     ) -> R {
         let turn = self.begin(op, object);
         let _lock = lock();
-        let result = match turn {
-            Turn::Record => self.record_exclusively(op, object, action),
-            Turn::Replay(_) => self.replay_exclusively(action),
-        };
-        self.complete();
-        result
-    }
-
-    fn record_exclusively<R>(&self, op: Op, object: u64, action: impl FnOnce(&Local) -> R) -> R {
-        let held = self.access.hold_object(object);
-        // Before the action: if the process ends meanwhile, what the action has done by then is ordered.
-        let previous = self.access.user_before(&held);
-        self.record_sync(op, object, 0, previous.as_slice());
-        let result = self.inside(action);
-        self.access.release_object(held);
-        result
-    }
-
-    fn replay_exclusively<R>(&self, action: impl FnOnce(&Local) -> R) -> R {
-        let result = self.inside(action);
-        if self.is_at_end() {
-            // The recorded process ended before this event did.
-            self.stop_here();
-        }
-        result
-    }
-
-    /// The action may come back to us, for memory: that is part of the event.
-    fn inside<R>(&self, action: impl FnOnce(&Local) -> R) -> R {
-        let outside = self.inside_event.replace(true);
+        let open = self.open_in(turn, op, object);
         let result = action(self);
-        self.inside_event.set(outside);
+        self.close(open);
         result
+    }
+
+    /// Opens an event that `close` completes, with everything that the thread does meanwhile: for what cannot be a closure. It may come
+    /// back to us for memory, and for nothing else.
+    pub fn open(&self, op: Op, object: u64) -> Open {
+        let turn = self.begin(op, object);
+        self.open_in(turn, op, object)
+    }
+
+    fn open_in(&self, turn: Turn, op: Op, object: u64) -> Open {
+        let held = matches!(turn, Turn::Record).then(|| {
+            let held = self.access.hold_object(object);
+            // Before the action: if the process ends meanwhile, what the action has done by then is ordered.
+            let previous = self.access.user_before(&held);
+            self.record_sync(op, object, 0, previous.as_slice());
+            held
+        });
+        Open {
+            held,
+            outside: self.inside_event.replace(true),
+        }
+    }
+
+    pub fn close(&self, open: Open) {
+        self.inside_event.set(open.outside);
+        match open.held {
+            Some(held) => self.access.release_object(held),
+            // The recorded process ended before this event did.
+            None if self.is_at_end() => self.stop_here(),
+            None => {}
+        }
+        self.complete();
     }
 
     /// Recording: does `action`, which returns an errno, while the object's word is locked; its result is recorded.

@@ -4,9 +4,12 @@
 //! Compiled code tells us of teams (`crates/instrumentor/pass/teams.h`): `fork` and `join` are called by the thread that makes one, `begin` and `end` by each thread of
 //! it. What libomp alone knows of (a team of a library that was not built for recording, a region that one thread executes, a task
 //! that there is no room for) is left to it, and is executed at once.
+use crate::failure;
 use crate::ghost::observed;
 use crate::local::Local;
+use crate::local::open::Open;
 use crate::local::tasks::Allocated;
+use crate::local::tasks::Routine;
 use crate::policy;
 use crate::real::Real;
 use crate::sys::Backoff;
@@ -74,7 +77,10 @@ const DETACHABLE: c_int = 1 << 6;
 #[repr(C)]
 struct TaskHead {
     shared: *mut u8,
-    routine: unsafe extern "C-unwind" fn(c_int, *mut c_void) -> c_int,
+    routine: Routine,
+    part: c_int,
+    /// Destroys the task's copies of variables, where there is something to destroy: libomp was told so when it allocated the task.
+    destroy: Option<Routine>,
 }
 
 /// Inside a final task all others are executed at once.
@@ -88,6 +94,15 @@ fn ordered<R>(local: &Local, change: impl FnOnce(&mut Tasks) -> R) -> R {
     let object = &raw const TASKS as u64;
     // SAFETY: inside an event of the object; nothing that is called there comes back here.
     local.exclusively(Op::OpenMp, object, |_| change(unsafe { &mut *TASKS.0.get() }))
+}
+
+/// libomp gives memory of tasks that are over to the next ones, each thread what it has allocated itself, as soon as it notices that
+/// another has given it back. So that it notices at the same place again, what allocates and what gives back for others are events too.
+fn allocating<R>(allocate: impl FnOnce() -> R) -> R {
+    match observed() {
+        Some(local) if IS_OURS.load(Relaxed) => ordered(local, |_| allocate()),
+        _ => allocate(),
+    }
 }
 
 /// Threads that wait may find something now.
@@ -218,11 +233,52 @@ fn execute(local: &Local, thread: c_int, task: Number) {
         group: it.group,
         ..place
     });
+    let head = it.task.cast::<TaskHead>();
     // SAFETY: the program has passed this task on, and it is executed once.
-    unsafe { hand_over(it.place, thread, it.task) };
+    let outer = unsafe {
+        let outer = local.tasks.routine.replace(Some((*head).routine));
+        (*head).routine = execute_and_open;
+        hand_over(it.place, thread, it.task);
+        outer
+    };
+    local.tasks.routine.set(outer);
     local.tasks.place.set(place);
-    ordered(local, |tasks| tasks.finish(task));
+    // libomp has given the task's memory back, inside the event; it executes no task of a group that was cancelled.
+    let open = local.tasks.open.take().unwrap_or_else(|| open(local));
+    // SAFETY: inside an event of the object.
+    unsafe { &mut *TASKS.0.get() }.finish(task);
+    local.close(open);
     changed();
+}
+
+fn open(local: &Local) -> Open {
+    local.open(Op::OpenMp, &raw const TASKS as u64)
+}
+
+/// What libomp calls as the routine of a task that waited here; then the event is open that the end of the task is.
+///
+/// # Safety
+/// `execute` has passed the task to libomp.
+unsafe extern "C-unwind" fn execute_and_open(thread: c_int, task: *mut c_void) -> c_int {
+    unsafe extern "C-unwind" fn destroy_nothing(_: c_int, _: *mut c_void) -> c_int {
+        0
+    }
+    let head = task.cast::<TaskHead>();
+    let known = observed().and_then(|local| Some((local, local.tasks.routine.get()?)));
+    let Some((local, routine)) = known else {
+        failure::die(b"a task of OpenMP is executed by a thread that is not observed", 0);
+    };
+    // SAFETY: what libomp would call without us, in its order; `destroy` was cleared when the task was allocated.
+    let result = unsafe {
+        (*head).routine = routine;
+        let result = routine(thread, task);
+        if let Some(destroy) = (*head).destroy.replace(destroy_nothing) {
+            destroy(thread, task);
+        }
+        result
+    };
+    local.tasks.open.set(Some(open(local)));
+    result
 }
 
 /// A new task: later, or now.
@@ -306,8 +362,13 @@ pub unsafe extern "C-unwind" fn __kmpc_omp_task_alloc(
         our_flags &= !DETACHABLE;
     }
     let flags = our_flags;
-    // SAFETY: the program's own call.
-    let task = unsafe { real!(c"__kmpc_omp_task_alloc" as Allocate)(ident, thread, flags, bytes, shared_bytes, entry) };
+    // SAFETY: the program's own call; all tasks have a head.
+    let task = unsafe {
+        let allocate = real!(c"__kmpc_omp_task_alloc" as Allocate);
+        let task = allocating(|| allocate(ident, thread, flags, bytes, shared_bytes, entry));
+        (*task.cast::<TaskHead>()).destroy = None;
+        task
+    };
     if let Some((local, _)) = ours {
         local.tasks.allocated.set(Allocated {
             task,
@@ -480,7 +541,7 @@ pub unsafe extern "C-unwind" fn __kmpc_omp_taskwait_deps_51(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __kmpc_taskgroup(ident: Ident, thread: c_int) {
     // SAFETY: the program's own call.
-    unsafe { real!(c"__kmpc_taskgroup" as OnThread)(ident, thread) };
+    allocating(|| unsafe { real!(c"__kmpc_taskgroup" as OnThread)(ident, thread) });
     if let Some((local, place)) = place() {
         let group = ordered(local, |tasks| tasks.open_group(place.group));
         local.tasks.place.set(Place { group, ..place });
@@ -655,7 +716,8 @@ unsafe fn loop_of_tasks(ident: Ident, thread: c_int, pattern: *mut c_void, over:
         // SAFETY: a task of the same shape, of which libomp has filled in what is its own; the compiler's function completes the copy.
         unsafe {
             let allocate = real!(c"__kmpc_omp_task_alloc" as Allocate);
-            let task = allocate(ident, thread, known.flags, known.bytes, known.shared_bytes, known.entry);
+            let task =
+                allocating(|| allocate(ident, thread, known.flags, known.bytes, known.shared_bytes, known.entry));
             let shared = (*task.cast::<TaskHead>()).shared;
             core::ptr::copy_nonoverlapping(pattern.cast::<u8>(), task.cast::<u8>(), known.bytes);
             (*task.cast::<TaskHead>()).shared = shared;

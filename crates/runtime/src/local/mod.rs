@@ -3,6 +3,7 @@ mod birth;
 pub mod heap;
 mod inputs;
 pub mod late_stores;
+pub mod open;
 mod replay;
 mod signals;
 mod spinning;
