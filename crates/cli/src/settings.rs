@@ -31,6 +31,10 @@ pub struct SettingsArguments {
     /// With --scope inputs: do not record that. It costs less where locks are busy, and a replay may have much to search for
     #[arg(long, overrides_with = "sync_order")]
     pub no_sync_order: bool,
+    /// With --scope inputs, which it implies: let one thread run at a time, and have it go on until it makes a call. Slower, but what threads do to each other
+    /// through memory, without locks of libc's, then comes back as well: for programs that cannot be built with refrain (Go, Java, own locks)
+    #[arg(long)]
+    pub one_at_a_time: bool,
     /// Disturb the threads' timing, so that rare interleavings become likely
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]
     pub chaos: Option<Option<u64>>,
@@ -58,7 +62,14 @@ pub enum Follow {
 impl SettingsArguments {
     /// What they ask for, or why they do not go together.
     pub fn settings(&self) -> Result<RunSettings, Failure> {
-        let (method, scope) = method::chosen(self.method.as_deref(), self.scope.as_deref())?;
+        let implied = self.one_at_a_time.then_some(Scope::Inputs.name());
+        let (method, scope) = method::chosen(self.method.as_deref(), self.scope.as_deref().or(implied))?;
+        if self.one_at_a_time && scope != Scope::Inputs {
+            return Err(Failure::usage(format!(
+                "--one-at-a-time goes with --scope inputs; at scope {} threads run in parallel and come back",
+                scope.name()
+            )));
+        }
         if (self.sync_order || self.no_sync_order) && scope != Scope::Inputs {
             return Err(Failure::usage(format!(
                 "--{} goes with --scope inputs; scope {} has the order of synchronisations anyway",
@@ -80,7 +91,8 @@ impl SettingsArguments {
             scope,
             method,
             without: self.without.iter().map(part).fold(Without::NOTHING, Without::and),
-            sync_order: scope == Scope::Inputs && !self.no_sync_order,
+            sync_order: scope == Scope::Inputs && !self.no_sync_order && !self.one_at_a_time,
+            one_at_a_time: self.one_at_a_time,
             chaos_seed: self.chaos.map(seed),
             log_bytes_max: self.max_size.and_then(NonZeroU64::new),
             follow: self.follow == Follow::All,

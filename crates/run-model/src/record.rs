@@ -165,10 +165,12 @@ pub enum Op {
     Atomic = 45,
     /// The same, if it may fail.
     CompareExchange = 46,
+    /// One thread at a time: the thread goes on. Not in logs: it has a place among the inputs.
+    Resume = 47,
 }
 
 impl Op {
-    pub const LAST: u8 = Op::CompareExchange as u8;
+    pub const LAST: u8 = Op::Resume as u8;
 
     /// May another thread go on because of this?
     pub fn releases(self) -> bool {
@@ -254,6 +256,7 @@ impl Op {
             FreeTwice,
             Atomic,
             CompareExchange,
+            Resume,
         ];
         ALL.get(byte as usize).copied()
     }

@@ -238,6 +238,9 @@ pub struct Progress {
     pub shares_memory: AtomicU32,
     /// How it ended, if it said so: one of `ended`, or one more than its exit status.
     pub ended: AtomicU32,
+    /// Recording one thread at a time: how often others went on beside a thread that made no call.
+    pub overruns: AtomicU32,
+    pub reserved: u32,
 }
 
 /// Replay: the first divergence.

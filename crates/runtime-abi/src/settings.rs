@@ -174,6 +174,8 @@ settings! {
     without: Without = Without::NOTHING;
     /// Scope inputs: the order of synchronisations is recorded, too.
     sync_order: bool = false;
+    /// Scope inputs: one thread runs at a time while it is recorded, too.
+    one_at_a_time: bool = false;
     /// Disturbs the timing of a recording. It also decides which stores are late, then and in replay; nothing: all that may be.
     chaos_seed: Option<NonZeroU64> = None;
     /// Stop logging when all logs together have this many bytes. The tool may lower it while the program runs.

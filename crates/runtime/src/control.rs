@@ -7,6 +7,8 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use run_model::Evidence;
+use run_model::Method;
 use run_model::Scope;
 use runtime_abi::CONTROL_ADDRESS;
 use runtime_abi::CONTROL_BYTES;
@@ -32,6 +34,7 @@ pub struct Switches {
     /// Nothing is observed but what comes from outside, and which threads there are.
     inputs_only: AtomicBool,
     orders_sync: AtomicBool,
+    one_at_a_time: AtomicBool,
     /// A log could not grow, or may not: no thread logs any more.
     stopped: AtomicBool,
     /// There has been a second thread, or a second process that shares memory: inputs have times.
@@ -58,6 +61,7 @@ pub static SWITCHES: Switches = Switches {
     memory: AtomicBool::new(false),
     inputs_only: AtomicBool::new(false),
     orders_sync: AtomicBool::new(false),
+    one_at_a_time: AtomicBool::new(false),
     stopped: AtomicBool::new(false),
     threaded: AtomicBool::new(false),
     recorder: AtomicU8::new(0),
@@ -86,6 +90,18 @@ pub fn inputs_only() -> bool {
 #[inline]
 pub fn orders_sync() -> bool {
     SWITCHES.orders_sync.load(Relaxed)
+}
+
+/// Does the run's method go by the values of accesses?
+pub fn goes_by_values() -> bool {
+    let evidence = header().settings.method.get().map(Method::evidence);
+    matches!(evidence, Some(Evidence::Versions | Evidence::RelaxedVersions))
+}
+
+/// Scope `inputs`: one thread runs at a time, or ran when it was recorded (`alone.rs`).
+#[inline]
+pub fn one_at_a_time() -> bool {
+    SWITCHES.one_at_a_time.load(Relaxed)
 }
 
 /// May a call be recorded the quick way?
@@ -220,6 +236,9 @@ pub fn attach(settings: &RunSettings) {
     SWITCHES.sync.store(is_sync, Relaxed);
     SWITCHES.inputs_only.store(!is_sync, Relaxed);
     SWITCHES.orders_sync.store(!is_sync && settings.sync_order, Relaxed);
+    SWITCHES
+        .one_at_a_time
+        .store(!is_sync && settings.one_at_a_time, Relaxed);
 }
 
 /// System calls come to us from now on, the commonest ones the quick way if that is enough.
@@ -246,6 +265,7 @@ pub fn detach() {
     SWITCHES.quick.store(false, Relaxed);
     SWITCHES.sync.store(false, Relaxed);
     SWITCHES.orders_sync.store(false, Relaxed);
+    SWITCHES.one_at_a_time.store(false, Relaxed);
     SWITCHES.quick_atomics.store(false, Relaxed);
     observe_memory(false);
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the

@@ -424,6 +424,7 @@ impl Local {
         sys::register_barrier();
         IS_NEW_CHILD.store(true, Relaxed);
         control::set_alone(true);
+        calls::begin_alone(self);
         calls::nobody_writes();
         header.progress.attached.store(1, Release);
         Ok(())

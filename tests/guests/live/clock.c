@@ -16,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t history;
 static uint64_t latest_ns;
 static char letters[LETTERS + 1];
-static int ends[2];
+static int ends[THREADS][2];
 static volatile sig_atomic_t signals;
 
 static uint64_t now_ns(void) {
@@ -52,13 +52,13 @@ static void *body(void *argument) {
             REQUIRE(nanosleep(&rest, NULL) == 0);
         }
     }
-    /* A token goes around: each waits for a byte in the kernel, and writes one. */
+    /* A token goes around: each waits for it in the kernel, and passes it on to the next. Who gets it does not depend on who came first. */
     char token;
-    REQUIRE(read(ends[0], &token, 1) == 1);
+    REQUIRE(read(ends[me][0], &token, 1) == 1);
     pthread_mutex_lock(&lock);
     history = mix(history, 100 + me);
     pthread_mutex_unlock(&lock);
-    REQUIRE(write(ends[1], &token, 1) == 1);
+    REQUIRE(write(ends[(me + 1) % THREADS][1], &token, 1) == 1);
     return NULL;
 }
 
@@ -66,8 +66,9 @@ int main(void) {
     struct sigaction action = {.sa_handler = on_signal};
     REQUIRE(sigaction(SIGUSR1, &action, NULL) == 0);
     REQUIRE(raise(SIGUSR1) == 0 && signals == 1);
-    REQUIRE(pipe(ends) == 0);
-    REQUIRE(write(ends[1], "t", 1) == 1);
+    for (int i = 0; i < THREADS; i++)
+        REQUIRE(pipe(ends[i]) == 0);
+    REQUIRE(write(ends[0][1], "t", 1) == 1);
     run_threads(THREADS, body);
     look_at_file();
     printf("order %016llx\n", (unsigned long long)history);

@@ -6,6 +6,7 @@ use crate::access::Reach;
 use crate::access::atomics::observed;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
+use crate::control;
 use runtime_abi::assembly;
 
 /// What a statement found in its place, and what it left there.
@@ -31,6 +32,8 @@ pub unsafe extern "C" fn __refrain_assembly(
     let run = || unsafe { statement(frame) };
     let Some(local) = observed() else { return run() };
     let reach = match reach {
+        // Methods that go by values hold no cell to read it, and what is looked at here might not be what the statement found.
+        assembly::READS if control::goes_by_values() => Reach::Both,
         assembly::READS => Reach::Reads,
         assembly::WRITES => Reach::Writes,
         _ => Reach::Both,

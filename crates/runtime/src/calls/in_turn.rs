@@ -279,6 +279,7 @@ impl Local {
         }
         self.note_result(result);
         self.after_call();
+        self.after_call_alone(libc::SYS_futex, arguments);
         result
     }
 

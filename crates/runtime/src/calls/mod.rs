@@ -1,4 +1,5 @@
 //! System calls: recorded where they happen, answered from the log in replay. See `README.md`.
+mod alone;
 mod answered;
 mod buffers;
 mod by_argument;
@@ -35,6 +36,7 @@ mod vdso;
 mod written;
 
 pub use crate::control::are_calls_installed as is_installed;
+pub use alone::begin_process as begin_alone;
 pub use channels::share_all as share_channels;
 pub use descriptors::alone as write_alone;
 pub use descriptors::nobody_writes;
@@ -78,7 +80,7 @@ use written::collect;
 pub fn install() {
     objects::install();
     if is_installed() {
-        control::observe_calls(policy::are_inputs_recorded() && control::inputs_only());
+        control::observe_calls(policy::are_inputs_recorded() && control::inputs_only() && !alone::is_wanted());
         vdso::install();
         cancellation::install();
     }
@@ -178,7 +180,9 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
         {
             return result;
         }
-        rights::system_call(asked, *arguments, Local::pending_before(asked, arguments))
+        alone::make(asked, arguments, || {
+            rights::system_call(asked, *arguments, Local::pending_before(asked, arguments))
+        })
     };
     let number = table::logged_as(number);
     // Ours stays: `cancellation.rs`.
@@ -209,6 +213,13 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
     };
     if local.birth.is_cloned.get() && local.ends_by(number) && !local.calls_pass.get() {
         return local.end_clone(number, arguments);
+    }
+    let number = match alone::logs(local, number, arguments) {
+        true => alone::FUTEX,
+        false => number,
+    };
+    if number == libc::SYS_exit {
+        local.leave_alone();
     }
     if turns::is_on() && turns::has_turn(local.index) {
         match number {
@@ -260,6 +271,7 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
     local.note_result(filters::result_of(asked, result));
     local.after_call();
     local.inputs.call_mask.set(None);
+    local.after_call_alone(number, arguments);
     result
 }
 

@@ -3,6 +3,7 @@
 use crate::calls::patch;
 use crate::calls::patch::Loaded;
 use crate::calls::patch::Pages;
+use crate::control;
 use crate::debugger;
 use crate::host::block::Block;
 use crate::host::entry::Frame;
@@ -183,7 +184,7 @@ extern "C" fn on_locked(frame: &Frame) {
     // The trampoline tells where it is.
     turns::at_switch_point(what::ACQUIRE, frame.rip);
     block.locked += 1;
-    if block.locked >= SPINS_MAX {
+    if block.locked >= SPINS_MAX && !control::one_at_a_time() {
         block.locked = 0;
         turns::give_way_here();
     }

@@ -239,6 +239,9 @@ extern "C-unwind" fn run(block: *mut c_void) -> *mut c_void {
     if block.flags & CHILD_CLEAR_TID != 0 {
         block.clear_tid = block.tid_places[1] as u64;
     }
+    if let Some(local) = Local::current() {
+        local.arrive_alone();
+    }
     // SAFETY: the registers are those that the guest asked for its new thread to begin with. Our code begins below this function's.
     unsafe { entry::start(&block.first, 0) };
     if Local::current().is_none() {

@@ -369,6 +369,7 @@ extern "C-unwind" fn begin_child(begin: *const Begin) -> ! {
         false => local.record(Kind::Start, Op::None, 0, 0, 0, &[local.birth.created.get()]),
     }
     local.complete();
+    local.arrive_alone();
     // SAFETY: the program's function, on the stack that it gave for it.
     unsafe { run_on(stack, start, argument, over) }
 }

@@ -309,6 +309,9 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
             false => local.record(Kind::Start, Op::None, 0, 0, 0, &[created]),
         }
         local.complete();
+        if !hosting::is_on() {
+            local.arrive_alone();
+        }
     }
     match start {
         Some(start) => start(argument),

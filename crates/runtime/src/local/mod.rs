@@ -1,4 +1,5 @@
 //! What belongs to one thread: its slot in the control file, its log, and a part for each that has something to remember of it.
+pub mod alone;
 mod birth;
 pub mod heap;
 mod inputs;
@@ -122,6 +123,7 @@ pub struct Local {
     pub access: access_protocol::Thread<ThisMachine>,
     pub late: LateStores,
     pub tasks: OfThread,
+    pub alone: alone::OfThread,
     pub birth: Birth,
 }
 
@@ -168,6 +170,7 @@ impl Local {
                 access: access_protocol::Thread::new(ThisMachine, index, LogWriter::new(index)),
                 late: LateStores::new(),
                 tasks: OfThread::new(),
+                alone: alone::OfThread::new(),
                 birth: Birth::new(),
             });
             Some(&*place)

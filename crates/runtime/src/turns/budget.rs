@@ -30,6 +30,8 @@ const TICKS_MAX: u32 = 50;
 
 /// So much more time while each access is a fault.
 const SLOW_TIMES: u32 = 20;
+/// And of one that ran alone when it was recorded.
+const ALONE_TIMES: u32 = 10;
 
 /// How many switch points there had been at the last look, and how many looks have found nothing else.
 static SEEN: AtomicU64 = AtomicU64::new(0);
@@ -132,7 +134,12 @@ fn is_spent(at: u64, registers: &[i64]) -> bool {
         (true, false) => 0,
         (false, _) => SAME_PLACE.swap(0, Relaxed),
     };
-    let times = if accesses::are_slow() { SLOW_TIMES } else { 1 };
+    let times = match (accesses::are_slow(), control::one_at_a_time()) {
+        (true, _) => SLOW_TIMES,
+        // Others waited for it when it was recorded, mostly.
+        (false, true) => ALONE_TIMES,
+        (false, false) => 1,
+    };
     SAME_PLACE.load(Relaxed) >= SAME_PLACE_MAX * times || TICKS.load(Relaxed) >= TICKS_MAX * times
 }
 

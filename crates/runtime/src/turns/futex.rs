@@ -13,6 +13,35 @@ pub fn is_timed(arguments: &[usize; 6]) -> bool {
     turn_scheduler::is_timed(arguments[1] as i32, arguments[3] as u64)
 }
 
+/// May it wait at all?
+pub fn waits(arguments: &[usize; 6]) -> bool {
+    matches!(
+        command(arguments),
+        libc::FUTEX_WAIT
+            | libc::FUTEX_WAIT_BITSET
+            | libc::FUTEX_LOCK_PI
+            | libc::FUTEX_WAIT_REQUEUE_PI
+            | turns::LOCK_PI2
+    )
+}
+
+/// Is its result all that there is of it? Others change the word as well.
+pub fn does_nothing_but_wait_or_wake(arguments: &[usize; 6]) -> bool {
+    matches!(
+        command(arguments),
+        libc::FUTEX_WAIT
+            | libc::FUTEX_WAIT_BITSET
+            | libc::FUTEX_WAKE
+            | libc::FUTEX_WAKE_BITSET
+            | libc::FUTEX_REQUEUE
+            | libc::FUTEX_CMP_REQUEUE
+    )
+}
+
+fn command(arguments: &[usize; 6]) -> i32 {
+    arguments[1] as i32 & turns::COMMAND
+}
+
 /// What the recording has of a thread's waits that had a time limit (`calls::record_timed_wait`).
 struct Waits<'a>(&'a Local);
 

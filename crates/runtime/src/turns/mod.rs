@@ -20,9 +20,13 @@ pub use budget::is_timer_signal;
 pub use checkpoint::hides_from_copies;
 pub use checkpoint::note_shown;
 pub use checkpoint::with_real_names;
+pub use exits::expect as expect_end;
+pub use exits::wait_until_gone;
+pub use futex::does_nothing_but_wait_or_wake;
 pub use futex::futex;
 pub use futex::is_timed;
 pub use futex::wait_for_thread;
+pub use futex::waits;
 pub use labels::is_return_address;
 pub use labels::is_the_programs;
 pub use order::open;
@@ -121,7 +125,9 @@ pub fn at_switch_point(what: u32, label: u64) {
 /// The same, if it is known which lock, condition or the like it is about: an address.
 #[inline]
 pub fn at_switch_point_of(object: u64, what: u32, label: u64) {
+    // One at a time when it was recorded: it went on.
     if is_on()
+        && !control::one_at_a_time()
         && let Some(local) = Local::current()
         && has_turn(local.index)
     {

@@ -49,7 +49,7 @@ impl Process for ThisProcess {
     }
 
     fn orders_synchronisations(&self) -> bool {
-        control::orders_sync()
+        control::orders_sync() || control::one_at_a_time()
     }
 
     fn threads(&self) -> u32 {
