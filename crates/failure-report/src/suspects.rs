@@ -37,6 +37,8 @@ pub enum Pattern {
     Interleaved,
     /// `mine` and `theirs` both wrote.
     Overwritten,
+    /// `theirs` held the lock between two times at which `mine` and `again` took it.
+    Sections,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +95,8 @@ struct Search<'a> {
     pointer: Option<usize>,
     /// Critical sections that the thread left between the access that is tried and where we came from.
     sections: i64,
+    /// The place we came from.
+    end: usize,
     found: Vec<(i64, Finding)>,
 }
 
@@ -110,6 +114,7 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
         memory,
         pointer,
         sections: 0,
+        end: 0,
         found: Vec::new(),
     };
     let mut queue: VecDeque<(u32, usize, u32)> = failing.iter().map(|(thread, end)| (*thread, *end, 0)).collect();
@@ -126,10 +131,15 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
             sections += i64::from(matches!(step.entry.what, What::Sync { op, .. } if gives_back(op)));
             step.access().map(|_| (at, sections))
         });
+        // What a library does to memory of its own, or of this thread alone, is neither evidence nor a step on the way.
+        let says_something =
+            |at: usize| !timeline.is_internal(at) && (!timeline.is_in_library(at) || memory.is_shared(timeline, at));
+        let accesses = accesses.filter(|(at, _)| says_something(*at));
         let window: Vec<(usize, i64)> = accesses.take(window).collect();
         let oldest = window.last().map_or(0, |(at, _)| *at);
         for (distance, (at, sections)) in (0..).zip(window) {
             search.sections = sections;
+            search.end = end;
             search.try_access(at, depth, distance);
             tried.insert(at);
             // What the thread wrote itself, nearby, is in the window.
@@ -223,6 +233,7 @@ impl Search<'_> {
         let (before, after) = memory.around(timeline, at);
         if access.reads {
             self.try_read(&before, &after, at, score, depth);
+            self.try_atomic_load(&before, &after, at, score, depth);
         }
         self.try_interleaving(&before, at, score, depth);
         if depth == 0 || access.reads {
@@ -278,6 +289,54 @@ impl Search<'_> {
         }
     }
 
+    /// The same for two atomics. That one sees the other, or does not, is what atomics are for, so this is the last thing to be said,
+    /// and nothing is said of loads with which a thread waits, or begins an update.
+    fn try_atomic_load(&mut self, before: &[usize], after: &[usize], at: usize, score: i64, depth: u32) {
+        let timeline = self.timeline;
+        let (me, line) = (timeline.step(at).thread, timeline.line(at));
+        if !self.is_atomic_load(at) {
+            return;
+        }
+        let is_mine = |b: &&usize| timeline.step(**b).thread == me;
+        let later = after.iter().take_while(|b| **b < self.end).find(is_mine);
+        let waits = before.iter().filter(is_mine).any(|b| timeline.line(*b) == line);
+        let access = timeline.step(at).access();
+        let is_update = later.is_some_and(|later| timeline.line(*later) == line);
+        let writer = self
+            .memory
+            .writer(timeline, at)
+            .filter(|writer| self.are_atomic(*writer, at));
+        if let Some((writer, looseness)) = writer.and_then(|writer| Some((writer, self.looseness(writer, at)?)))
+            && !waits
+            && !is_update
+        {
+            let score = score + looseness + LOCKED_READ + self.silence(before, writer);
+            self.note(score, depth, Pattern::ReadFrom, at, writer, None);
+        }
+        let next = after.iter().copied().find(|next| self.writes(*next));
+        let changes = |next: &usize| {
+            let written = timeline.step(*next).access();
+            access.is_some_and(|access| written.and_then(|written| written.value_of(access)) != access.value)
+        };
+        let next = next.filter(|next| later.is_none() && self.are_atomic(at, *next) && changes(next));
+        if let Some((next, looseness)) = next.and_then(|next| Some((next, self.looseness(at, next)?))) {
+            self.note(
+                score + looseness + LOCKED_EARLY,
+                depth,
+                Pattern::ReadTooEarly,
+                at,
+                next,
+                None,
+            );
+        }
+    }
+
+    /// An atomic access that left things as they were.
+    fn is_atomic_load(&self, at: usize) -> bool {
+        let access = self.timeline.step(at).access();
+        access.is_some_and(|a| a.atomic && a.reads && (!a.writes || a.before.is_some() && a.before == a.value))
+    }
+
     /// Had the thread read the same write before? Then it is not what is new.
     fn has_read_before(&self, before: &[usize], writer: usize, at: usize) -> bool {
         let me = self.timeline.step(at).thread;
@@ -323,7 +382,9 @@ impl Search<'_> {
             (_, true, _) => Pattern::Interleaved,
             _ => return,
         };
-        if pattern != Pattern::LostUpdate && self.are_atomic(mine, theirs) && self.are_atomic(theirs, at) {
+        // Of atomics: a load, and another access elsewhere that relies on it. Not the next look of a thread that waits.
+        let relies = self.is_atomic_load(mine) && timeline.line(mine) != timeline.line(at);
+        if pattern != Pattern::LostUpdate && self.are_atomic(mine, theirs) && self.are_atomic(theirs, at) && !relies {
             return;
         }
         // The other thread could have come before both, or after both.

@@ -1,0 +1,225 @@
+//! What Rust's standard library does, in words of the report: panics, and locks that are atomics.
+//!
+//! A traced replay sees the library from within. Its locks are words that are compared and exchanged, its panics a count that goes up.
+//! Here they become what they are to the program. How they are known: the count by its symbol; the word of a lock by the library's
+//! function that was called, or inlined, where it is accessed; that it was taken or given back, by the values before and after.
+//! A word that does something else is left as it is.
+use crate::sites::Place;
+use crate::symbols::Symbols;
+use failure_report::Access;
+use failure_report::Entry;
+use failure_report::Traces;
+use failure_report::What;
+use run_model::Op;
+use run_model::SiteId;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+/// What a word of the library's is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Word {
+    Mutex,
+    RwLock,
+    Condvar,
+}
+
+/// Files of the standard library, and what the words are for that are accessed there. The condition variable comes last: it also
+/// gives back a mutex, and takes it again.
+const FILES: [(&str, Word); 6] = [
+    ("/library/std/src/sync/poison/mutex.rs", Word::Mutex),
+    ("/library/std/src/sys/sync/mutex/futex.rs", Word::Mutex),
+    ("/library/std/src/sync/poison/rwlock.rs", Word::RwLock),
+    ("/library/std/src/sys/sync/rwlock/futex.rs", Word::RwLock),
+    ("/library/std/src/sync/poison/condvar.rs", Word::Condvar),
+    ("/library/std/src/sys/sync/condvar/futex.rs", Word::Condvar),
+];
+/// Words are of this size; flags beside them, that say whether the lock is poisoned, are smaller.
+const WORD_BYTES: u64 = 4;
+/// A read-write lock that is held by a writer has all these bits.
+const WRITE_LOCKED: u64 = (1 << 30) - 1;
+
+/// Puts the library's doings into the report's words.
+pub fn translate(traces: &mut Traces, place: &dyn Fn(SiteId) -> Option<Place>, symbols: &Symbols) {
+    let words = words(traces, place);
+    traces.library_cells = library_cells(traces, place, symbols);
+    if let Some(count) = symbols.panic_count() {
+        mark_panics(traces, count.get());
+    }
+    for trace in &mut traces.threads {
+        trace.entries.retain_mut(|entry| translate_entry(entry, &words));
+    }
+}
+
+fn word_of(place: &Place) -> Option<Word> {
+    let called = place.library.as_ref().map(|(file, _)| file.as_str());
+    let of_file = |file: &str| FILES.iter().find(|(end, _)| file.ends_with(end)).map(|(_, word)| *word);
+    called.and_then(of_file).or_else(|| of_file(&place.file))
+}
+
+/// The words of locks and condition variables, by address.
+fn words(traces: &Traces, place: &dyn Fn(SiteId) -> Option<Place>) -> BTreeMap<u64, Word> {
+    let mut known: BTreeMap<SiteId, Option<Word>> = BTreeMap::new();
+    let mut words = BTreeMap::new();
+    for (site, access) in atomics(traces).filter(|(_, access)| access.bytes == WORD_BYTES) {
+        let word = known
+            .entry(site)
+            .or_insert_with(|| place(site).as_ref().and_then(word_of));
+        if let Some(word) = word {
+            let found = words.entry(access.address).or_insert(*word);
+            *found = (*found).min(*word);
+        }
+    }
+    words
+}
+
+/// Memory that is the library's own: its variables, and what stands beside the words of its locks.
+fn library_cells(traces: &Traces, place: &dyn Fn(SiteId) -> Option<Place>, symbols: &Symbols) -> BTreeSet<u64> {
+    let accesses = traces.threads.iter().flat_map(|trace| &trace.entries);
+    let accesses = accesses.filter_map(|entry| match &entry.what {
+        What::Access(access) => Some((entry.site, access)),
+        _ => None,
+    });
+    let mut of_lock: BTreeMap<SiteId, bool> = BTreeMap::new();
+    let mut named: BTreeMap<u64, bool> = BTreeMap::new();
+    let mut cells = BTreeSet::new();
+    for (site, access) in accesses {
+        let is_of_lock = access.atomic
+            && *of_lock
+                .entry(site)
+                .or_insert_with(|| place(site).as_ref().and_then(word_of).is_some());
+        let is_named = *named.entry(access.address).or_insert_with(|| {
+            let name = symbols.name(access.address);
+            name.is_some_and(|name| is_of_library(&name))
+        });
+        if is_of_lock || is_named {
+            cells.insert(access.address);
+        }
+    }
+    cells
+}
+
+/// `std::rt::cleanup::CLEANUP`, `<std::thread::…>::…`
+fn is_of_library(name: &str) -> bool {
+    let path = name.trim_start_matches(['<', '&']);
+    ["std::", "core::", "alloc::", "test::", "std_detect::"]
+        .iter()
+        .any(|start| path.starts_with(start))
+}
+
+fn atomics(traces: &Traces) -> impl Iterator<Item = (SiteId, &Access)> {
+    let entries = traces.threads.iter().flat_map(|trace| &trace.entries);
+    entries.filter_map(|entry| match &entry.what {
+        What::Access(access) if access.atomic => Some((entry.site, access)),
+        _ => None,
+    })
+}
+
+/// The count of panics goes up before a message is printed or anything unwound, and down when a panic is caught. If it was seen
+/// to, what the unwinder says of panics comes too late to be of use.
+fn mark_panics(traces: &mut Traces, count: u64) {
+    let change = |entry: &Entry| match entry.what {
+        What::Access(Access {
+            address,
+            atomic: true,
+            writes: true,
+            value: Some(after),
+            before: Some(before),
+            ..
+        }) if address == count => Some(after.cmp(&before)).filter(|change| change.is_ne()),
+        _ => None,
+    };
+    let mut entries = traces.threads.iter().flat_map(|trace| &trace.entries);
+    if !entries.any(|entry| change(entry).is_some()) {
+        return;
+    }
+    for trace in &mut traces.threads {
+        trace
+            .entries
+            .retain(|entry| entry.what != What::Thrown { is_panic: true });
+        for entry in &mut trace.entries {
+            match change(entry) {
+                Some(change) if change.is_gt() => entry.what = What::Thrown { is_panic: true },
+                Some(_) => entry.what = What::Caught,
+                None => {}
+            }
+        }
+    }
+}
+
+/// False if the entry says nothing that the report should know.
+fn translate_entry(entry: &mut Entry, words: &BTreeMap<u64, Word>) -> bool {
+    let sync = |op: Op, object: u64| What::Sync {
+        op,
+        object,
+        value: 0,
+        other: None,
+    };
+    match entry.what {
+        What::Access(access) if access.atomic && !access.pending => {
+            let Some(word) = words.get(&access.address) else {
+                return true;
+            };
+            let Some(op) = operation(*word, &access) else {
+                return true;
+            };
+            entry.what = sync(op, access.address);
+            true
+        }
+        // Who waits for a lock and is woken learns nothing by it: it has to take the lock all the same.
+        What::Sync {
+            op: Op::FutexWait | Op::FutexWake,
+            object,
+            ..
+        } => !lock(words, object).is_some_and(|(_, word)| word != Word::Condvar),
+        What::Stopped {
+            op: Op::FutexWait,
+            object,
+            other,
+        } => {
+            if let Some((object, word)) = lock(words, object) {
+                let op = match word {
+                    Word::Mutex => Op::MutexLock,
+                    Word::RwLock => Op::RwWriteLock,
+                    Word::Condvar => Op::CondWake,
+                };
+                entry.what = What::Stopped { op, object, other };
+            }
+            true
+        }
+        _ => true,
+    }
+}
+
+/// The word that says whether a lock is held. Writers of a read-write lock wait for the one beside it.
+fn lock(words: &BTreeMap<u64, Word>, object: u64) -> Option<(u64, Word)> {
+    let word = *words.get(&object)?;
+    let beside = object.wrapping_sub(WORD_BYTES);
+    match words.get(&beside) {
+        Some(Word::RwLock) if word == Word::RwLock => Some((beside, word)),
+        _ => Some((object, word)),
+    }
+}
+
+/// What an access does to the lock.
+fn operation(word: Word, access: &Access) -> Option<Op> {
+    let (before, after) = (access.before?, access.value?);
+    if !access.writes || before == after {
+        return None;
+    }
+    match word {
+        Word::Mutex if before == 0 => Some(Op::MutexLock),
+        Word::Mutex if after == 0 => Some(Op::MutexUnlock),
+        Word::Mutex => None,
+        Word::RwLock => {
+            let (was, is) = (before & WRITE_LOCKED, after & WRITE_LOCKED);
+            match (was, is) {
+                (0, WRITE_LOCKED) => Some(Op::RwWriteLock),
+                (WRITE_LOCKED, 0) => Some(Op::RwUnlock),
+                _ if is == was + 1 && is != WRITE_LOCKED => Some(Op::RwReadLock),
+                _ if was == is + 1 => Some(Op::RwUnlock),
+                _ => None,
+            }
+        }
+        Word::Condvar => (after == before.wrapping_add(1)).then_some(Op::CondBroadcast),
+    }
+}
