@@ -76,6 +76,8 @@ const LOCKED: i64 = 1000;
 /// Under locks, to see what another thread wrote is how threads talk to each other. To miss it says a little more.
 const LOCKED_EARLY: i64 = 100;
 const LOCKED_READ: i64 = 250;
+/// An atomic load that is the last access before the failure.
+const SEEN_LAST: i64 = 20;
 /// A thread that looks again after it has written itself.
 const AFTER_WRITE: i64 = 20;
 /// A read in an earlier critical section than the last, for each that lies between.
@@ -299,7 +301,8 @@ impl Search<'_> {
         }
         let is_mine = |b: &&usize| timeline.step(**b).thread == me;
         let later = after.iter().take_while(|b| **b < self.end).find(is_mine);
-        let waits = before.iter().filter(is_mine).any(|b| timeline.line(*b) == line);
+        let earlier = before.iter().rfind(is_mine);
+        let waits = earlier.is_some_and(|earlier| timeline.line(*earlier) == line);
         let access = timeline.step(at).access();
         let is_update = later.is_some_and(|later| timeline.line(*later) == line);
         let writer = self
@@ -310,7 +313,9 @@ impl Search<'_> {
             && !waits
             && !is_update
         {
-            let score = score + looseness + LOCKED_READ + self.silence(before, writer);
+            // What the thread saw last of all is what it failed on.
+            let usual = if score == 0 { SEEN_LAST } else { LOCKED_READ };
+            let score = score + looseness + usual + self.silence(before, writer);
             self.note(score, depth, Pattern::ReadFrom, at, writer, None);
         }
         let next = after.iter().copied().find(|next| self.writes(*next));

@@ -13,8 +13,9 @@ namespace {
 constexpr unsigned InstructionsMax = 60;
 // Of functions that access atomics themselves: compare_exchange has a branch for each pair of orders.
 constexpr unsigned AtomicInstructionsMax = 400;
-// atomic_load, AtomicBool::load, futex::Mutex::lock, Mutex::lock: so deep.
-constexpr unsigned Levels = 4;
+// atomic_compare_exchange, AtomicUsize::compare_exchange, try_update, fetch_update, Weak::upgrade; or atomic_swap, AtomicU32::swap,
+// futex::Mutex::unlock, MutexGuard::drop, drop_in_place: so deep.
+constexpr unsigned Levels = 5;
 
 bool isSmallAndOfStd(const Function &F, unsigned Max) {
   if (F.isDeclaration() || F.isVarArg() || F.hasFnAttribute(Attribute::NoInline) || F.hasOptNone() ||

@@ -97,7 +97,10 @@ fn lines(traces: &Traces, loaded: &LoadedRun) -> BTreeMap<SiteId, SiteId> {
     let mut lines = BTreeMap::new();
     for site in sites {
         if let Some(place) = loaded.sites.place(site) {
-            lines.insert(site, *first.entry((place.file, place.line)).or_insert(site));
+            // Of a library's line, what was inlined there is the program's no more than the rest: each line of it counts.
+            let inlined = place.library.clone().filter(|_| place.is_of_library());
+            let line = (place.file, place.line, inlined);
+            lines.insert(site, *first.entry(line).or_insert(site));
         }
     }
     lines

@@ -223,3 +223,145 @@ fn operation(word: Word, access: &Access) -> Option<Op> {
         Word::Condvar => (after == before.wrapping_add(1)).then_some(Op::CondBroadcast),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use failure_report::ThreadTrace;
+
+    const WORD: u64 = 0x1000;
+
+    fn update(address: u64, before: u64, after: u64) -> What {
+        What::Access(Access {
+            address,
+            bytes: WORD_BYTES,
+            reads: true,
+            writes: true,
+            atomic: true,
+            value: Some(after),
+            before: Some(before),
+            ..Access::default()
+        })
+    }
+
+    /// What becomes of these steps, all on a line that calls a function of `file`.
+    fn translated(file: &str, steps: &[What]) -> Vec<What> {
+        let entry = |(sequence, what): (u64, &What)| Entry {
+            sequence,
+            event: sequence,
+            site: SiteId(1),
+            what: *what,
+        };
+        let mut traces = Traces {
+            threads: vec![ThreadTrace {
+                entries: (1..).zip(steps).map(entry).collect(),
+                ..ThreadTrace::default()
+            }],
+            ..Traces::default()
+        };
+        let place = |_| {
+            Some(Place {
+                file: "src/main.rs".to_owned(),
+                line: 3,
+                column: 5,
+                function: "main".to_owned(),
+                library: Some((format!("/rustc/0123{file}"), 492)),
+                access: String::new(),
+            })
+        };
+        translate(&mut traces, &place, &Symbols::default());
+        traces.threads[0].entries.iter().map(|entry| entry.what).collect()
+    }
+
+    fn ops(translated: &[What]) -> Vec<Option<Op>> {
+        let op = |what: &What| match what {
+            What::Sync { op, .. } | What::Stopped { op, .. } => Some(*op),
+            _ => None,
+        };
+        translated.iter().map(op).collect()
+    }
+
+    #[test]
+    fn a_mutex_is_taken_and_given_back() {
+        let waited = What::Sync {
+            op: Op::FutexWait,
+            object: WORD,
+            value: 0,
+            other: None,
+        };
+        let stopped = What::Stopped {
+            op: Op::FutexWait,
+            object: WORD,
+            other: None,
+        };
+        // The second time somebody else holds it: 1 becomes 2, and that is no lock yet.
+        let steps = [
+            update(WORD, 0, 1),
+            update(WORD, 1, 0),
+            update(WORD, 1, 2),
+            waited,
+            update(WORD, 0, 2),
+            stopped,
+        ];
+        assert_eq!(
+            ops(&translated("/library/std/src/sync/poison/mutex.rs", &steps)),
+            [
+                Some(Op::MutexLock),
+                Some(Op::MutexUnlock),
+                None,
+                Some(Op::MutexLock),
+                Some(Op::MutexLock)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_read_write_lock_has_readers_or_a_writer() {
+        let steps = [
+            update(WORD, 0, 1),
+            update(WORD, 1, 2),
+            update(WORD, 2, 1),
+            update(WORD, 1, 0),
+            update(WORD, 0, WRITE_LOCKED),
+            update(WORD, WRITE_LOCKED, 0),
+        ];
+        let expected = [
+            Op::RwReadLock,
+            Op::RwReadLock,
+            Op::RwUnlock,
+            Op::RwUnlock,
+            Op::RwWriteLock,
+            Op::RwUnlock,
+        ];
+        assert_eq!(
+            ops(&translated("/library/std/src/sync/poison/rwlock.rs", &steps)),
+            expected.map(Some)
+        );
+    }
+
+    #[test]
+    fn other_atomics_stay_what_they_are() {
+        let steps = [update(WORD, 0, 1), update(WORD, 1, 0)];
+        assert_eq!(translated("/library/core/src/sync/atomic.rs", &steps), steps);
+    }
+
+    #[test]
+    fn the_count_of_panics_goes_up_and_down() {
+        let unwinding = What::Thrown { is_panic: true };
+        let mut traces = Traces::default();
+        let steps = [update(WORD, 0, 1), unwinding, update(WORD, 1, 0)];
+        let entries = steps.map(|what| Entry {
+            sequence: 1,
+            event: 1,
+            site: SiteId(1),
+            what,
+        });
+        traces.threads.push(ThreadTrace {
+            entries: entries.to_vec(),
+            ..ThreadTrace::default()
+        });
+        mark_panics(&mut traces, WORD);
+        let found: Vec<What> = traces.threads[0].entries.iter().map(|entry| entry.what).collect();
+        assert_eq!(found, [What::Thrown { is_panic: true }, What::Caught]);
+    }
+}
