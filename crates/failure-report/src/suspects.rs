@@ -76,7 +76,7 @@ const LOCKED: i64 = 1000;
 /// Under locks, to see what another thread wrote is how threads talk to each other. To miss it says a little more.
 const LOCKED_EARLY: i64 = 100;
 const LOCKED_READ: i64 = 250;
-/// An atomic load that is the last access before the failure.
+/// An atomic load with no other atomic access between it and the failure.
 const SEEN_LAST: i64 = 20;
 /// A thread that looks again after it has written itself.
 const AFTER_WRITE: i64 = 20;
@@ -86,6 +86,8 @@ const EARLIER_SECTION: i64 = 10;
 const SAME_OUTCOME: i64 = 10;
 /// An atomic load and an atomic store that overwrites what came in between.
 const ATOMIC: i64 = 100;
+/// Both are in library code: what the program does itself comes first.
+const IN_LIBRARY: i64 = 30;
 const AFTER_FREE: i64 = -40;
 /// The read of the pointer that the thread crashed on.
 const POINTER: i64 = -60;
@@ -99,6 +101,8 @@ struct Search<'a> {
     sections: i64,
     /// The place we came from.
     end: usize,
+    /// The last atomic access before that.
+    last_atomic: Option<usize>,
     found: Vec<(i64, Finding)>,
 }
 
@@ -117,6 +121,7 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
         pointer,
         sections: 0,
         end: 0,
+        last_atomic: None,
         found: Vec::new(),
     };
     let mut queue: VecDeque<(u32, usize, u32)> = failing.iter().map(|(thread, end)| (*thread, *end, 0)).collect();
@@ -138,6 +143,8 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
             |at: usize| !timeline.is_internal(at) && (!timeline.is_in_library(at) || memory.is_shared(timeline, at));
         let accesses = accesses.filter(|(at, _)| says_something(*at));
         let window: Vec<(usize, i64)> = accesses.take(window).collect();
+        let is_atomic = |at: usize| timeline.step(at).access().is_some_and(|access| access.atomic);
+        search.last_atomic = window.iter().map(|(at, _)| *at).find(|at| is_atomic(*at));
         let oldest = window.last().map_or(0, |(at, _)| *at);
         for (distance, (at, sections)) in (0..).zip(window) {
             search.sections = sections;
@@ -184,6 +191,8 @@ impl Search<'_> {
             Order::Unordered => Order::Synchronised,
             other => other,
         };
+        let is_in_library = self.timeline.is_in_library(mine) && self.timeline.is_in_library(theirs);
+        let score = score + if is_in_library { IN_LIBRARY } else { 0 };
         let step = |at: usize| *self.timeline.step(at);
         let finding = Finding {
             pattern,
@@ -251,6 +260,10 @@ impl Search<'_> {
         }
         let (one, other) = (timeline.step(a).access()?, timeline.step(b).access()?);
         let conflict = (one.writes || other.writes) && one.overlaps(other);
+        // Atomics of a library that the program only calls are the library's way to do its work.
+        if one.atomic && other.atomic && timeline.is_in_library(a) && timeline.is_in_library(b) {
+            return None;
+        }
         let atomic = if one.atomic && other.atomic { ATOMIC } else { 0 };
         (conflict && timeline.is_reversible(a, b)).then_some(LOCKED + atomic)
     }
@@ -296,7 +309,7 @@ impl Search<'_> {
     fn try_atomic_load(&mut self, before: &[usize], after: &[usize], at: usize, score: i64, depth: u32) {
         let timeline = self.timeline;
         let (me, line) = (timeline.step(at).thread, timeline.line(at));
-        if !self.is_atomic_load(at) {
+        if !self.is_atomic_load(at) || self.is_meeting_place(before, at) {
             return;
         }
         let is_mine = |b: &&usize| timeline.step(**b).thread == me;
@@ -314,7 +327,8 @@ impl Search<'_> {
             && !is_update
         {
             // What the thread saw last of all is what it failed on.
-            let usual = if score == 0 { SEEN_LAST } else { LOCKED_READ };
+            let is_last = depth == 0 && self.last_atomic == Some(at);
+            let usual = if is_last { SEEN_LAST } else { LOCKED_READ };
             let score = score + looseness + usual + self.silence(before, writer);
             self.note(score, depth, Pattern::ReadFrom, at, writer, None);
         }
@@ -334,6 +348,16 @@ impl Search<'_> {
                 None,
             );
         }
+    }
+
+    /// Does the thread begin with an update of this atomic? So it announces itself where threads wait for each other, and its loads
+    /// are how it waits.
+    fn is_meeting_place(&self, before: &[usize], at: usize) -> bool {
+        let me = self.timeline.step(at).thread;
+        let first = before.iter().find(|b| self.timeline.step(**b).thread == me);
+        let access = first.and_then(|first| self.timeline.step(*first).access());
+        access.is_some_and(|access| access.reads && access.writes)
+            && first.is_some_and(|first| !self.is_atomic_load(*first))
     }
 
     /// An atomic access that left things as they were.
@@ -388,7 +412,8 @@ impl Search<'_> {
             _ => return,
         };
         // Of atomics: a load, and another access elsewhere that relies on it. Not the next look of a thread that waits.
-        let relies = self.is_atomic_load(mine) && timeline.line(mine) != timeline.line(at);
+        let relies =
+            self.is_atomic_load(mine) && timeline.line(mine) != timeline.line(at) && !self.is_meeting_place(before, at);
         if pattern != Pattern::LostUpdate && self.are_atomic(mine, theirs) && self.are_atomic(theirs, at) && !relies {
             return;
         }

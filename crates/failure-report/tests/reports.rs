@@ -791,3 +791,35 @@ fn what_was_not_written_down_in_a_panic_leaves_the_writer_open() {
     assert!(report.findings.iter().all(|found| found.pattern != Pattern::ReadFrom));
     assert!(report.reads.iter().all(|read| read.writer == Writer::Unknown));
 }
+
+#[test]
+fn where_threads_meet_no_atomic_is_blamed() {
+    // Each announces itself and waits for the other, round after round.
+    let mut script = Script::default();
+    for _ in 0..2 {
+        script.atomic(2, 30, X, true, true);
+        script.atomic(2, 34, X, true, false);
+        script.atomic(1, 30, X, true, true);
+        script.atomic(2, 34, X, true, false);
+    }
+    script.atomic(1, 30, X, true, true);
+    assert_eq!(died(script, 2).findings, []);
+}
+
+#[test]
+fn atomics_inside_a_library_are_not_blamed() {
+    let mut script = Script::default();
+    script.atomic(2, 10, X, true, false);
+    script.atomic(1, 20, X, true, true);
+    script.atomic(2, 11, X, true, true);
+    let mut traces = script.traces();
+    traces.library_sites = [10, 11, 20].map(SiteId).into();
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
+    assert_eq!(report.findings, []);
+}

@@ -33,6 +33,15 @@ const FILES: [(&str, Word); 6] = [
     ("/library/std/src/sync/poison/condvar.rs", Word::Condvar),
     ("/library/std/src/sys/sync/condvar/futex.rs", Word::Condvar),
 ];
+/// Parts of the library that keep books of threads, and of who waits for whom. Their memory is nobody else's.
+const BOOKS: [&str; 6] = [
+    "/library/std/src/sys/",
+    "/library/std/src/thread/",
+    "/library/std/src/panicking.rs",
+    "/library/std/src/sync/mpmc/waker.rs",
+    "/library/std/src/sync/mpmc/context.rs",
+    "/library/test/src/",
+];
 /// Words are of this size; flags beside them, that say whether the lock is poisoned, are smaller.
 const WORD_BYTES: u64 = 4;
 /// A read-write lock that is held by a writer has all these bits.
@@ -79,6 +88,13 @@ fn library_cells(traces: &Traces, place: &dyn Fn(SiteId) -> Option<Place>, symbo
         What::Access(access) => Some((entry.site, access)),
         _ => None,
     });
+    let is_of_books = |place: &Place| {
+        let called = place.library.as_ref().map(|(file, _)| file.as_str());
+        let is_one = |file: &str| BOOKS.iter().any(|part| file.contains(part));
+        // What is inlined into the program's own line works on its memory.
+        place.is_of_library() && (is_one(&place.file) || called.is_some_and(is_one))
+    };
+    let mut of_books: BTreeMap<SiteId, bool> = BTreeMap::new();
     let mut of_lock: BTreeMap<SiteId, bool> = BTreeMap::new();
     let mut named: BTreeMap<u64, bool> = BTreeMap::new();
     let mut cells = BTreeSet::new();
@@ -91,7 +107,10 @@ fn library_cells(traces: &Traces, place: &dyn Fn(SiteId) -> Option<Place>, symbo
             let name = symbols.name(access.address);
             name.is_some_and(|name| is_of_library(&name))
         });
-        if is_of_lock || is_named {
+        let is_booked = *of_books
+            .entry(site)
+            .or_insert_with(|| place(site).as_ref().is_some_and(is_of_books));
+        if is_of_lock || is_named || is_booked {
             cells.insert(access.address);
         }
     }
