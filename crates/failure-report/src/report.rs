@@ -6,6 +6,7 @@ use crate::races::Race;
 use crate::sections;
 use crate::suspects;
 use crate::suspects::Finding;
+use crate::suspects::Pattern;
 use crate::suspects::Suspects;
 use crate::timeline::Step;
 use crate::timeline::Timeline;
@@ -139,6 +140,12 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
     let Suspects { mut findings, tried } = suspects::find(&timeline, &memory, &failing, pointer);
     if findings.is_empty() && !has_plain_accesses {
         findings.extend(sections::find(&timeline, &failing));
+        // What the failing thread was given by those it joined was not observed. They may have been misled.
+        let joined = joined(&timeline, &failing);
+        if findings.is_empty() && !joined.is_empty() {
+            findings = suspects::find(&timeline, &memory, &joined, None).findings;
+            findings.retain(|found| matches!(found.pattern, Pattern::LostUpdate | Pattern::Interleaved));
+        }
     }
     let races = races::find(&timeline, &memory);
     let mut report = Report {
@@ -276,6 +283,21 @@ fn thrown_or_exiting(timeline: &Timeline, thread: u32) -> Option<usize> {
         }
     }
     found
+}
+
+/// The threads that the failing thread joined, the last one first, and up to where what they did counts.
+fn joined(timeline: &Timeline, failing: &[(u32, usize)]) -> Vec<(u32, usize)> {
+    let [(thread, end)] = *failing else { return Vec::new() };
+    let join = |at: usize| match timeline.step(at).entry.what {
+        What::Sync {
+            op: run_model::Op::Join,
+            value: 0,
+            other: Some(other),
+            ..
+        } => Some((other, at)),
+        _ => None,
+    };
+    timeline.back_from(thread, end).filter_map(join).collect()
 }
 
 /// What the thread died in, and the place of the read that gave it a bad pointer.

@@ -192,6 +192,10 @@ impl Search<'_> {
             other => other,
         };
         let is_in_library = self.timeline.is_in_library(mine) && self.timeline.is_in_library(theirs);
+        // Atomics of a library that the program only calls are the library's way to do its work.
+        if is_in_library && self.are_atomic(mine, theirs) {
+            return;
+        }
         let score = score + if is_in_library { IN_LIBRARY } else { 0 };
         let step = |at: usize| *self.timeline.step(at);
         let finding = Finding {
@@ -260,10 +264,6 @@ impl Search<'_> {
         }
         let (one, other) = (timeline.step(a).access()?, timeline.step(b).access()?);
         let conflict = (one.writes || other.writes) && one.overlaps(other);
-        // Atomics of a library that the program only calls are the library's way to do its work.
-        if one.atomic && other.atomic && timeline.is_in_library(a) && timeline.is_in_library(b) {
-            return None;
-        }
         let atomic = if one.atomic && other.atomic { ATOMIC } else { 0 };
         (conflict && timeline.is_reversible(a, b)).then_some(LOCKED + atomic)
     }

@@ -823,3 +823,19 @@ fn atomics_inside_a_library_are_not_blamed() {
     );
     assert_eq!(report.findings, []);
 }
+
+#[test]
+fn what_joined_threads_did_to_each_other_is_found_where_nothing_else_is_seen() {
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.atomic(1, 10, X, true, false);
+    script.atomic(2, 10, X, true, false);
+    script.atomic(2, 11, X, false, true);
+    script.atomic(1, 11, X, false, true);
+    script.join(0, 1);
+    script.join(0, 2);
+    script.step(0, 30, What::Thrown { is_panic: true });
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 101 });
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 10, 11));
+}
