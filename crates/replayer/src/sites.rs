@@ -34,7 +34,7 @@ pub struct Place {
     pub column: u16,
     /// As the source spells it; empty if unknown.
     pub function: String,
-    /// File and line of the library's code that was inlined there, if it was.
+    /// File and line in the library's function that is called there, if it was inlined.
     pub library: Option<(String, u32)>,
     /// "4-byte store", "atomic", …; empty if the record says it better.
     pub access: String,
