@@ -189,7 +189,7 @@ fn translate_entry(entry: &mut Entry, words: &BTreeMap<u64, Word>) -> bool {
             op: Op::FutexWait | Op::FutexWake,
             object,
             ..
-        } => !lock(words, object).is_some_and(|(_, word)| word != Word::Condvar),
+        } => lock(words, object).is_none_or(|(_, word)| word == Word::Condvar),
         What::Stopped {
             op: Op::FutexWait,
             object,
