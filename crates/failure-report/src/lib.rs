@@ -18,6 +18,7 @@ mod clocks;
 mod memory;
 mod races;
 mod report;
+mod sections;
 mod suspects;
 mod timeline;
 mod trace;

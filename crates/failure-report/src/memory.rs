@@ -7,6 +7,7 @@ use crate::timeline::Timeline;
 use crate::trace::Access;
 use crate::trace::What;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 const CELL_BYTES: u64 = 8;
 /// How far back the read of a pointer is looked for.
@@ -18,6 +19,8 @@ pub struct Memory {
     cells: BTreeMap<u64, Vec<Moment>>,
     /// By start: every free and every allocation of a block.
     blocks: BTreeMap<u64, Vec<usize>>,
+    /// Cells that several threads have accessed, in one life or another.
+    shared: BTreeSet<u64>,
 }
 
 /// A place in the timeline where a cell was accessed, or where its block was allocated.
@@ -34,11 +37,12 @@ impl Memory {
             match step.entry.what {
                 What::Access(access) => {
                     for cell in cells(&access) {
-                        memory
-                            .cells
-                            .entry(cell)
-                            .or_default()
-                            .push(Moment { at, begins_life: false });
+                        let history = memory.cells.entry(cell).or_default();
+                        let last = history.iter().rev().find(|moment| !moment.begins_life);
+                        if last.is_some_and(|last| timeline.step(last.at).thread != step.thread) {
+                            memory.shared.insert(cell);
+                        }
+                        history.push(Moment { at, begins_life: false });
                     }
                 }
                 What::Allocate { address, bytes } => {
@@ -74,6 +78,12 @@ impl Memory {
         let end = history[here..].iter().position(begins_life);
         let life = &history[start..end.map_or(history.len(), |end| here + end)];
         Some((life.iter().map(|moment| moment.at).collect(), here - start))
+    }
+
+    /// Has another thread ever accessed the memory of the access at `at`?
+    pub fn is_shared(&self, timeline: &Timeline, at: usize) -> bool {
+        let access = timeline.step(at).access();
+        access.is_some_and(|access| cells(access).any(|cell| self.shared.contains(&cell)))
     }
 
     /// Steps that overlap the access at `at`, in the first cell it touches, before and after it.

@@ -3,14 +3,17 @@ use crate::clocks::Order;
 use crate::memory::Memory;
 use crate::races;
 use crate::races::Race;
+use crate::sections;
 use crate::suspects;
 use crate::suspects::Finding;
+use crate::suspects::Pattern;
 use crate::suspects::Suspects;
 use crate::timeline::Step;
 use crate::timeline::Timeline;
 use crate::trace::Traces;
 use crate::trace::What;
 use crate::waits;
+use crate::waits::Awaited;
 use crate::waits::Wait;
 use run_model::SiteId;
 use std::collections::BTreeMap;
@@ -90,6 +93,8 @@ pub enum Writer {
 const READS_SHOWN: usize = 6;
 /// Accesses on the way out, at most: destructors, handlers, what catches an exception.
 const UNWINDING: usize = 256;
+/// Accesses of the program's own code after a panic was caught, at most, if that was the end of the thread's work.
+const UNWOUND: usize = 8;
 /// How far back reads are looked for.
 const READS_WINDOW: usize = 64;
 /// A field of a structure is at most this far from the pointer to it.
@@ -128,14 +133,30 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
             }
         )
     };
-    let Suspects { findings, tried } = suspects::find(&timeline, &memory, &failing, pointer);
+    let has_plain_accesses = timeline
+        .steps
+        .iter()
+        .any(|step| step.access().is_some_and(|access| !access.atomic));
+    let Suspects { mut findings, tried } = suspects::find(&timeline, &memory, &failing, pointer);
+    if findings.is_empty() && !has_plain_accesses {
+        findings.extend(sections::find(&timeline, &failing));
+        // What the failing thread was given by those it joined was not observed. They may have been misled.
+        let joined = joined(&timeline, &failing);
+        if findings.is_empty() && !joined.is_empty() {
+            findings = suspects::find(&timeline, &memory, &joined, None).findings;
+            findings.retain(|found| matches!(found.pattern, Pattern::LostUpdate | Pattern::Interleaved));
+        }
+    }
     let races = races::find(&timeline, &memory);
     let mut report = Report {
         ending,
         anchor: anchor.map(|at| *timeline.step(at)),
         fault,
         reads: match failing[..] {
-            [(thread, end)] => last_reads(&timeline, &memory, thread, end, private_lost + shared_lost > 0),
+            [(thread, end)] => {
+                let is_incomplete = private_lost + shared_lost > 0 || timeline.has_skipped();
+                last_reads(&timeline, &memory, thread, end, is_incomplete)
+            }
             _ => Vec::new(),
         },
         cycle: if ending == Ending::Stopped {
@@ -151,10 +172,7 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
         steps: timeline.steps.len() as u64,
         private_lost,
         shared_lost,
-        has_plain_accesses: timeline
-            .steps
-            .iter()
-            .any(|step| step.access().is_some_and(|a| !a.atomic)),
+        has_plain_accesses,
         uses_openmp: timeline.steps.iter().any(is_openmp),
     };
     report.before = callers(traces, &timeline, &report);
@@ -176,7 +194,14 @@ fn callers(traces: &Traces, timeline: &Timeline, report: &Report) -> BTreeMap<u6
         Writer::Step(writer, _) => [Some(read.step), Some(writer)],
         _ => [Some(read.step), None],
     });
-    let waits = report.waits.iter().map(|wait| wait.step);
+    let waits = report.waits.iter().flat_map(|wait| match &wait.awaited {
+        Awaited::Lock { holders, .. } => {
+            let taken = holders.iter().map(|holder| Some(holder.taken));
+            taken.chain([wait.step]).collect()
+        }
+        Awaited::Signal { last_signal, .. } => vec![wait.step, *last_signal],
+        _ => vec![wait.step],
+    });
     let fault = report
         .fault
         .into_iter()
@@ -207,36 +232,72 @@ fn callers(traces: &Traces, timeline: &Timeline, report: &Report) -> BTreeMap<u6
 /// Rust: the first panic that ended its thread, whoever noticed. Otherwise what the ending thread threw or decided last,
 /// unless it did so much since that this cannot be its end.
 fn anchor(timeline: &Timeline, ending: Ending) -> Option<usize> {
-    let (Ending::Signal { thread, .. } | Ending::Status { thread, .. }) = ending else {
-        return None;
+    let thread = match ending {
+        // A crash is where it is, whatever came before.
+        Ending::Success | Ending::Signal { signal: 7 | 11, .. } => return None,
+        Ending::Signal { thread, .. } | Ending::Status { thread, .. } => Some(thread),
+        Ending::Stopped => None,
     };
     let is_panic = |at: &usize| matches!(timeline.step(*at).entry.what, What::Thrown { is_panic: true });
-    let ended_its_thread = |at: &usize| {
-        let me = timeline.step(*at).thread;
-        let mut since = timeline.steps[*at + 1..].iter().filter(|step| step.thread == me);
-        since
-            .clone()
-            .all(|step| !matches!(step.entry.what, What::Spawn { .. } | What::Thrown { .. }))
-            && since.by_ref().filter(|step| step.access().is_some()).count() <= UNWINDING
-    };
     let mut panics = (0..timeline.steps.len()).filter(is_panic);
-    panics.find(ended_its_thread).or_else(|| {
-        let mut accesses = 0;
-        let mut found = None;
-        for at in timeline.back_from(thread, timeline.steps.len()) {
-            match timeline.step(at).entry.what {
-                What::Thrown { .. } | What::Exiting => found = Some(at),
-                What::Access(_) => accesses += 1,
-                // A crash is where it is, whatever came before.
-                What::Fatal { signal: 7 | 11, .. } => return None,
-                _ => {}
-            }
-            if accesses > UNWINDING {
-                break;
-            }
+    let first = panics.find(|at| ended_its_thread(timeline, *at));
+    first.or_else(|| thrown_or_exiting(timeline, thread?))
+}
+
+/// Was this panic the end of what the thread did for the program? Panics inside it are part of it.
+fn ended_its_thread(timeline: &Timeline, panic: usize) -> bool {
+    let me = timeline.step(panic).thread;
+    let since = || (panic + 1..timeline.steps.len()).filter(|at| timeline.step(*at).thread == me);
+    let mut depth = 1;
+    let caught = since().find(|at| {
+        match timeline.step(*at).entry.what {
+            What::Thrown { is_panic: true } => depth += 1,
+            What::Caught => depth -= 1,
+            _ => {}
         }
-        found
-    })
+        depth == 0
+    });
+    let own_accesses = |from: usize| {
+        let own = since().filter(|at| *at > from && !timeline.is_in_library(*at) && !timeline.is_internal(*at));
+        own.filter(|at| timeline.step(*at).access().is_some()).count()
+    };
+    let goes_on = |at: usize| matches!(timeline.step(at).entry.what, What::Spawn { .. } | What::Thrown { .. });
+    match caught {
+        Some(caught) => !since().any(|at| at > caught && goes_on(at)) && own_accesses(caught) <= UNWOUND,
+        None => own_accesses(panic) <= UNWINDING,
+    }
+}
+
+/// What the thread that ended the program threw, or that it asked for the end.
+fn thrown_or_exiting(timeline: &Timeline, thread: u32) -> Option<usize> {
+    let mut accesses = 0;
+    let mut found = None;
+    for at in timeline.back_from(thread, timeline.steps.len()) {
+        match timeline.step(at).entry.what {
+            What::Thrown { is_panic: false } | What::Exiting => found = Some(at),
+            What::Access(_) => accesses += 1,
+            _ => {}
+        }
+        if accesses > UNWINDING {
+            break;
+        }
+    }
+    found
+}
+
+/// The threads that the failing thread joined, the last one first, and up to where what they did counts.
+fn joined(timeline: &Timeline, failing: &[(u32, usize)]) -> Vec<(u32, usize)> {
+    let [(thread, end)] = *failing else { return Vec::new() };
+    let join = |at: usize| match timeline.step(at).entry.what {
+        What::Sync {
+            op: run_model::Op::Join,
+            value: 0,
+            other: Some(other),
+            ..
+        } => Some((other, at)),
+        _ => None,
+    };
+    timeline.back_from(thread, end).filter_map(join).collect()
 }
 
 /// What the thread died in, and the place of the read that gave it a bad pointer.
@@ -285,6 +346,7 @@ fn last_reads(timeline: &Timeline, memory: &Memory, thread: u32, end: usize, inc
         let step = *timeline.step(at);
         let is_read = step.access().is_some_and(|access| access.reads && !access.pending);
         if !is_read
+            || timeline.is_internal(at)
             || !memory.is_ever_written(timeline, at)
             || reads.iter().any(|read| read.step.entry.site == step.entry.site)
         {

@@ -37,6 +37,8 @@ pub enum Pattern {
     Interleaved,
     /// `mine` and `theirs` both wrote.
     Overwritten,
+    /// `theirs` held the lock between two times at which `mine` and `again` took it.
+    Sections,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,8 @@ const LOCKED: i64 = 1000;
 /// Under locks, to see what another thread wrote is how threads talk to each other. To miss it says a little more.
 const LOCKED_EARLY: i64 = 100;
 const LOCKED_READ: i64 = 250;
+/// An atomic load with no other atomic access between it and the failure.
+const SEEN_LAST: i64 = 20;
 /// A thread that looks again after it has written itself.
 const AFTER_WRITE: i64 = 20;
 /// A read in an earlier critical section than the last, for each that lies between.
@@ -82,6 +86,8 @@ const EARLIER_SECTION: i64 = 10;
 const SAME_OUTCOME: i64 = 10;
 /// An atomic load and an atomic store that overwrites what came in between.
 const ATOMIC: i64 = 100;
+/// Both are in library code: what the program does itself comes first.
+const IN_LIBRARY: i64 = 30;
 const AFTER_FREE: i64 = -40;
 /// The read of the pointer that the thread crashed on.
 const POINTER: i64 = -60;
@@ -93,6 +99,10 @@ struct Search<'a> {
     pointer: Option<usize>,
     /// Critical sections that the thread left between the access that is tried and where we came from.
     sections: i64,
+    /// The place we came from.
+    end: usize,
+    /// The last atomic access before that.
+    last_atomic: Option<usize>,
     found: Vec<(i64, Finding)>,
 }
 
@@ -110,6 +120,8 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
         memory,
         pointer,
         sections: 0,
+        end: 0,
+        last_atomic: None,
         found: Vec::new(),
     };
     let mut queue: VecDeque<(u32, usize, u32)> = failing.iter().map(|(thread, end)| (*thread, *end, 0)).collect();
@@ -126,10 +138,17 @@ pub fn find(timeline: &Timeline, memory: &Memory, failing: &[(u32, usize)], poin
             sections += i64::from(matches!(step.entry.what, What::Sync { op, .. } if gives_back(op)));
             step.access().map(|_| (at, sections))
         });
+        // What a library does to memory of its own, or of this thread alone, is neither evidence nor a step on the way.
+        let says_something =
+            |at: usize| !timeline.is_internal(at) && (!timeline.is_in_library(at) || memory.is_shared(timeline, at));
+        let accesses = accesses.filter(|(at, _)| says_something(*at));
         let window: Vec<(usize, i64)> = accesses.take(window).collect();
+        let is_atomic = |at: usize| timeline.step(at).access().is_some_and(|access| access.atomic);
+        search.last_atomic = window.iter().map(|(at, _)| *at).find(|at| is_atomic(*at));
         let oldest = window.last().map_or(0, |(at, _)| *at);
         for (distance, (at, sections)) in (0..).zip(window) {
             search.sections = sections;
+            search.end = end;
             search.try_access(at, depth, distance);
             tried.insert(at);
             // What the thread wrote itself, nearby, is in the window.
@@ -172,6 +191,12 @@ impl Search<'_> {
             Order::Unordered => Order::Synchronised,
             other => other,
         };
+        let is_in_library = self.timeline.is_in_library(mine) && self.timeline.is_in_library(theirs);
+        // Atomics of a library that the program only calls are the library's way to do its work.
+        if is_in_library && self.are_atomic(mine, theirs) {
+            return;
+        }
+        let score = score + if is_in_library { IN_LIBRARY } else { 0 };
         let step = |at: usize| *self.timeline.step(at);
         let finding = Finding {
             pattern,
@@ -223,6 +248,7 @@ impl Search<'_> {
         let (before, after) = memory.around(timeline, at);
         if access.reads {
             self.try_read(&before, &after, at, score, depth);
+            self.try_atomic_load(&before, &after, at, score, depth);
         }
         self.try_interleaving(&before, at, score, depth);
         if depth == 0 || access.reads {
@@ -278,6 +304,68 @@ impl Search<'_> {
         }
     }
 
+    /// The same for two atomics. That one sees the other, or does not, is what atomics are for, so this is the last thing to be said,
+    /// and nothing is said of loads with which a thread waits, or begins an update.
+    fn try_atomic_load(&mut self, before: &[usize], after: &[usize], at: usize, score: i64, depth: u32) {
+        let timeline = self.timeline;
+        let (me, line) = (timeline.step(at).thread, timeline.line(at));
+        if !self.is_atomic_load(at) || self.is_meeting_place(before, at) {
+            return;
+        }
+        let is_mine = |b: &&usize| timeline.step(**b).thread == me;
+        let later = after.iter().take_while(|b| **b < self.end).find(is_mine);
+        let earlier = before.iter().rfind(is_mine);
+        let waits = earlier.is_some_and(|earlier| timeline.line(*earlier) == line);
+        let access = timeline.step(at).access();
+        let is_update = later.is_some_and(|later| timeline.line(*later) == line);
+        let writer = self
+            .memory
+            .writer(timeline, at)
+            .filter(|writer| self.are_atomic(*writer, at));
+        if let Some((writer, looseness)) = writer.and_then(|writer| Some((writer, self.looseness(writer, at)?)))
+            && !waits
+            && !is_update
+        {
+            // What the thread saw last of all is what it failed on.
+            let is_last = depth == 0 && self.last_atomic == Some(at);
+            let usual = if is_last { SEEN_LAST } else { LOCKED_READ };
+            let score = score + looseness + usual + self.silence(before, writer);
+            self.note(score, depth, Pattern::ReadFrom, at, writer, None);
+        }
+        let next = after.iter().copied().find(|next| self.writes(*next));
+        let changes = |next: &usize| {
+            let written = timeline.step(*next).access();
+            access.is_some_and(|access| written.and_then(|written| written.value_of(access)) != access.value)
+        };
+        let next = next.filter(|next| later.is_none() && self.are_atomic(at, *next) && changes(next));
+        if let Some((next, looseness)) = next.and_then(|next| Some((next, self.looseness(at, next)?))) {
+            self.note(
+                score + looseness + LOCKED_EARLY,
+                depth,
+                Pattern::ReadTooEarly,
+                at,
+                next,
+                None,
+            );
+        }
+    }
+
+    /// Does the thread begin with an update of this atomic? So it announces itself where threads wait for each other, and its loads
+    /// are how it waits.
+    fn is_meeting_place(&self, before: &[usize], at: usize) -> bool {
+        let me = self.timeline.step(at).thread;
+        let first = before.iter().find(|b| self.timeline.step(**b).thread == me);
+        let access = first.and_then(|first| self.timeline.step(*first).access());
+        access.is_some_and(|access| access.reads && access.writes)
+            && first.is_some_and(|first| !self.is_atomic_load(*first))
+    }
+
+    /// An atomic access that left things as they were.
+    fn is_atomic_load(&self, at: usize) -> bool {
+        let access = self.timeline.step(at).access();
+        access.is_some_and(|a| a.atomic && a.reads && (!a.writes || a.before.is_some() && a.before == a.value))
+    }
+
     /// Had the thread read the same write before? Then it is not what is new.
     fn has_read_before(&self, before: &[usize], writer: usize, at: usize) -> bool {
         let me = self.timeline.step(at).thread;
@@ -323,7 +411,10 @@ impl Search<'_> {
             (_, true, _) => Pattern::Interleaved,
             _ => return,
         };
-        if pattern != Pattern::LostUpdate && self.are_atomic(mine, theirs) && self.are_atomic(theirs, at) {
+        // Of atomics: a load, and another access elsewhere that relies on it. Not the next look of a thread that waits.
+        let relies =
+            self.is_atomic_load(mine) && timeline.line(mine) != timeline.line(at) && !self.is_meeting_place(before, at);
+        if pattern != Pattern::LostUpdate && self.are_atomic(mine, theirs) && self.are_atomic(theirs, at) && !relies {
             return;
         }
         // The other thread could have come before both, or after both.

@@ -6,6 +6,9 @@ use crate::trace::Access;
 use crate::trace::Entry;
 use crate::trace::Traces;
 use crate::trace::What;
+use run_model::SiteId;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// An entry and whose it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,11 @@ pub struct Timeline {
     complete_from: u64,
     /// By thread: before this, accesses of the thread to private memory may be missing.
     private_from: Vec<u64>,
+    /// Where threads ceased to write down accesses to private memory.
+    skipping_from: Vec<u64>,
+    library_sites: BTreeSet<SiteId>,
+    library_cells: BTreeSet<u64>,
+    lines: BTreeMap<SiteId, SiteId>,
 }
 
 impl Timeline {
@@ -47,6 +55,8 @@ impl Timeline {
         steps.sort_by_key(|step| step.entry.sequence);
         let complete_from = traces.threads.iter().map(|trace| trace.complete_from).max();
         let threads = traces.threads.len();
+        let skipping = steps.iter().filter(|step| step.entry.what == What::Skipping);
+        let skipping_from = skipping.map(|step| step.entry.sequence).collect();
         Timeline {
             clocks: Clocks::new(&steps, threads, Edges::All),
             fixed: Clocks::new(&steps, threads, Edges::WithoutLocks),
@@ -54,6 +64,10 @@ impl Timeline {
             threads,
             complete_from: complete_from.unwrap_or(0),
             private_from: traces.threads.iter().map(|trace| trace.private_from).collect(),
+            skipping_from,
+            library_sites: traces.library_sites.clone(),
+            library_cells: traces.library_cells.clone(),
+            lines: traces.lines.clone(),
         }
     }
 
@@ -95,7 +109,32 @@ impl Timeline {
         let sequence = write.entry.sequence;
         // Private memory changes hands once: only who reads it can have written it since.
         let is_private = write.access().is_some_and(|access| access.private) && write.thread != read.thread;
-        sequence >= self.complete_from && !(is_private && sequence < self.private_from[read.thread as usize])
+        let is_skipped = |from: &u64| (sequence..read.entry.sequence).contains(from);
+        sequence >= self.complete_from
+            && !(is_private && sequence < self.private_from[read.thread as usize])
+            && !self.skipping_from.iter().any(is_skipped)
+    }
+
+    /// May accesses to memory of one thread be missing, and not because they are too old?
+    pub fn has_skipped(&self) -> bool {
+        !self.skipping_from.is_empty()
+    }
+
+    /// Is the step in library code that was not inlined into the program's?
+    pub fn is_in_library(&self, at: usize) -> bool {
+        self.library_sites.contains(&self.steps[at].entry.site)
+    }
+
+    /// Is the memory of the access a library's own business?
+    pub fn is_internal(&self, at: usize) -> bool {
+        let access = self.steps[at].access();
+        access.is_some_and(|access| self.library_cells.contains(&access.address))
+    }
+
+    /// Equal for steps on the same line of the source.
+    pub fn line(&self, at: usize) -> SiteId {
+        let site = self.steps[at].entry.site;
+        self.lines.get(&site).copied().unwrap_or(site)
     }
 
     /// The steps of `thread` before place `end`, the last one first.

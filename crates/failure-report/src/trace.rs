@@ -1,6 +1,7 @@
 //! What all threads did in one replay.
 use run_model::Op;
 use run_model::SiteId;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 /// By thread index.
@@ -9,6 +10,11 @@ pub struct Traces {
     pub threads: Vec<ThreadTrace>,
     /// Places in code that the program's author did not write, and which was not inlined into theirs.
     pub library_sites: BTreeSet<SiteId>,
+    /// Addresses of memory that is a library's own business: its variables, the insides of its locks. It orders what it orders, and is
+    /// nobody's mistake.
+    pub library_cells: BTreeSet<u64>,
+    /// For each site the one that stands for all sites of its line. A site that is not there stands alone.
+    pub lines: BTreeMap<SiteId, SiteId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -72,8 +78,12 @@ pub enum What {
     Thrown {
         is_panic: bool,
     },
+    /// A panic of Rust's is over: something caught it. Known only if its beginning was, and not only its unwinding.
+    Caught,
     /// The thread asks for the end of the process. What it does next are handlers and destructors.
     Exiting,
+    /// It has begun to panic long ago. Until that ends, accesses to memory of its own are missing.
+    Skipping,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -48,6 +48,8 @@ pub fn find(timeline: &Timeline) -> Vec<Wait> {
     let mut signals: BTreeMap<u64, Step> = BTreeMap::new();
     let mut last: BTreeMap<u32, Option<Step>> = BTreeMap::new();
     let mut given_up: BTreeMap<u32, (u64, Step)> = BTreeMap::new();
+    // A wait whose mutex is not known to belong to it begins when its thread gave back a lock for the last time.
+    let mut last_given_back: BTreeMap<u32, u64> = BTreeMap::new();
     for step in &timeline.steps {
         last.insert(step.thread, Some(*step));
         if let What::Spawn { thread } = step.entry.what {
@@ -63,6 +65,7 @@ pub fn find(timeline: &Timeline) -> Vec<Wait> {
         match op {
             _ if takes(op) && has_succeeded(value) => held.entry(object).or_default().push(holder),
             _ if gives_back(op) => {
+                last_given_back.insert(step.thread, step.entry.sequence);
                 let holders = held.entry(object).or_default();
                 // Read and recursive locks: one of several.
                 if let Some(mine) = holders.iter().rposition(|holder| holder.thread == step.thread) {
@@ -94,7 +97,8 @@ pub fn find(timeline: &Timeline) -> Vec<Wait> {
                 ..
             } => {
                 let last_signal = signals.get(&object).copied();
-                let began = given_up.get(&thread).map_or(0, |(_, step)| step.entry.sequence);
+                let began = given_up.get(&thread).map(|(_, step)| step.entry.sequence);
+                let began = began.or_else(|| last_given_back.get(&thread).copied()).unwrap_or(0);
                 Awaited::Signal {
                     object,
                     last_signal,

@@ -13,6 +13,7 @@ use failure_report::What;
 use failure_report::Writer;
 use failure_report::explain;
 use run_model::Op;
+use run_model::SiteId;
 
 const X: u64 = 0x1000;
 const Y: u64 = 0x2000;
@@ -617,4 +618,224 @@ fn who_first_wrote_the_value_is_named() {
     locked(&mut script, 1, |script| _ = script.write(1, 75, X, 1));
     locked(&mut script, 2, |script| _ = script.read(2, 87, X, 1));
     assert_eq!(culprit(&died(script, 2)), (Pattern::ReadFrom, 87, 74));
+}
+
+#[test]
+fn a_panic_that_was_caught_is_not_the_reason() {
+    // T0 catches a panic and goes on; what it fails on comes later.
+    let mut script = Script::default();
+    script.write(1, 20, Y, 6);
+    script.read(0, 9, Y, 6);
+    script.step(0, 9, What::Thrown { is_panic: true });
+    script.step(0, 9, What::Caught);
+    script.spawn(0, 2);
+    script.write(2, 21, X, 5);
+    script.read(0, 10, X, 5);
+    let second = script.step(0, 10, What::Thrown { is_panic: true });
+    script.step(0, 0, What::Caught);
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 101 });
+    assert_eq!(report.anchor.map(|step| step.entry.sequence), Some(second));
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 21));
+}
+
+#[test]
+fn the_first_panic_is_the_reason_though_printing_it_takes_long() {
+    let printing = SiteId(90);
+    let mut script = Script::default();
+    script.write(2, 20, X, 5);
+    script.read(1, 10, X, 5);
+    let first = script.step(1, 90, What::Thrown { is_panic: true });
+    for _ in 0..1000 {
+        script.read(1, 90, Y, 0);
+    }
+    // Another thread panics because the lock is poisoned; it ends the program.
+    script.step(0, 30, What::Thrown { is_panic: true });
+    let mut traces = script.traces();
+    traces.library_sites.insert(printing);
+    let report = explain(&traces, Ending::Status { thread: 0, status: 101 });
+    assert_eq!(report.anchor.map(|step| step.entry.sequence), Some(first));
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
+}
+
+#[test]
+fn a_crash_is_where_it_is_whoever_panicked_before() {
+    let mut script = Script::default();
+    script.step(1, 9, What::Thrown { is_panic: true });
+    script.write(1, 20, X, 5);
+    script.read(2, 10, X, 5);
+    let report = explain(
+        &script.traces(),
+        Ending::Signal {
+            thread: 2,
+            signal: SEGV,
+        },
+    );
+    assert_eq!(report.anchor, None);
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
+}
+
+#[test]
+fn memory_of_the_library_is_no_evidence() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.write(1, 21, Y, 6);
+    script.read(2, 10, X, 5);
+    script.read(2, 11, Y, 6);
+    let mut traces = script.traces();
+    traces.library_cells.insert(Y);
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
+    assert!(report.findings.iter().all(|found| found.mine.entry.site.0 == 10));
+    assert!(report.reads.iter().all(|read| read.step.entry.site.0 == 10));
+}
+
+#[test]
+fn what_a_library_does_to_memory_of_one_thread_does_not_push_out_the_rest() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.read(2, 10, X, 5);
+    for i in 0..200 {
+        script.write(2, 90, Y + 8 * i, 1);
+    }
+    let mut traces = script.traces();
+    traces.library_sites.insert(SiteId(90));
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
+    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
+}
+
+#[test]
+fn an_atomic_that_was_loaded_before_its_time_is_the_last_thing_said() {
+    let mut script = Script::default();
+    script.atomic(2, 10, X, true, false);
+    script.atomic(1, 20, X, false, true);
+    let report = died(script, 2);
+    assert_eq!(culprit(&report), (Pattern::ReadTooEarly, 10, 20));
+    assert_eq!(report.findings[0].order, Order::Synchronised);
+
+    // Who looks again has seen it.
+    let mut script = Script::default();
+    script.atomic(2, 10, X, true, false);
+    script.atomic(1, 20, X, false, true);
+    script.atomic(2, 10, X, true, false);
+    assert_eq!(died(script, 2).findings, []);
+}
+
+#[test]
+fn an_atomic_check_and_its_use_belong_together() {
+    let mut script = Script::default();
+    script.atomic(2, 10, X, true, false);
+    script.atomic(1, 20, X, true, true);
+    script.atomic(2, 11, X, true, true);
+    assert_eq!(culprit(&died(script, 2)), (Pattern::Interleaved, 10, 20));
+
+    // On one line they are the two halves of an update, which is tried again.
+    let mut script = Script::default();
+    script.atomic(2, 10, X, true, false);
+    script.atomic(1, 20, X, true, true);
+    script.atomic(2, 11, X, true, true);
+    let mut traces = script.traces();
+    traces.lines = [(SiteId(10), SiteId(10)), (SiteId(11), SiteId(10))].into();
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
+    assert_eq!(report.findings, []);
+}
+
+#[test]
+fn without_plain_accesses_two_sections_of_a_lock_are_named() {
+    let section = |script: &mut Script, thread: u32, site: u32| {
+        script.sync(thread, site, Op::MutexLock, LOCK);
+        script.sync(thread, site, Op::MutexUnlock, LOCK);
+    };
+    let mut script = Script::default();
+    section(&mut script, 2, 10);
+    section(&mut script, 1, 20);
+    section(&mut script, 2, 11);
+    let report = died(script, 2);
+    assert_eq!(culprit(&report), (Pattern::Sections, 10, 20));
+    assert_eq!(report.findings[0].again.map(|step| step.entry.site.0), Some(11));
+
+    // The same line again is a loop, and what nobody came between belongs to nobody else.
+    for sites in [[10, 20, 10], [20, 10, 11]] {
+        let mut script = Script::default();
+        for (thread, site) in [2, 1, 2].into_iter().zip(sites) {
+            section(&mut script, if site == 20 { 1 } else { thread.max(2) }, site);
+        }
+        assert_eq!(died(script, 2).findings, []);
+    }
+}
+
+#[test]
+fn what_was_not_written_down_in_a_panic_leaves_the_writer_open() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 5);
+    script.step(1, 90, What::Skipping);
+    script.read(2, 10, X, 5);
+    let report = died(script, 2);
+    assert!(report.findings.iter().all(|found| found.pattern != Pattern::ReadFrom));
+    assert!(report.reads.iter().all(|read| read.writer == Writer::Unknown));
+}
+
+#[test]
+fn where_threads_meet_no_atomic_is_blamed() {
+    // Each announces itself and waits for the other, round after round.
+    let mut script = Script::default();
+    for _ in 0..2 {
+        script.atomic(2, 30, X, true, true);
+        script.atomic(2, 34, X, true, false);
+        script.atomic(1, 30, X, true, true);
+        script.atomic(2, 34, X, true, false);
+    }
+    script.atomic(1, 30, X, true, true);
+    assert_eq!(died(script, 2).findings, []);
+}
+
+#[test]
+fn atomics_inside_a_library_are_not_blamed() {
+    let mut script = Script::default();
+    script.atomic(2, 10, X, true, false);
+    script.atomic(1, 20, X, true, true);
+    script.atomic(2, 11, X, true, true);
+    let mut traces = script.traces();
+    traces.library_sites = [10, 11, 20].map(SiteId).into();
+    let report = explain(
+        &traces,
+        Ending::Signal {
+            thread: 2,
+            signal: ABORT,
+        },
+    );
+    assert_eq!(report.findings, []);
+}
+
+#[test]
+fn what_joined_threads_did_to_each_other_is_found_where_nothing_else_is_seen() {
+    let mut script = Script::default();
+    script.spawn(0, 1);
+    script.spawn(0, 2);
+    script.atomic(1, 10, X, true, false);
+    script.atomic(2, 10, X, true, false);
+    script.atomic(2, 11, X, false, true);
+    script.atomic(1, 11, X, false, true);
+    script.join(0, 1);
+    script.join(0, 2);
+    script.step(0, 30, What::Thrown { is_panic: true });
+    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 101 });
+    assert_eq!(culprit(&report), (Pattern::LostUpdate, 10, 11));
 }

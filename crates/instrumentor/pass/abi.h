@@ -8,7 +8,7 @@
 
 namespace refrain::abi {
 
-constexpr uint32_t Version = 13;
+constexpr uint32_t Version = 14;
 
 // The chunk word of address p stands at ChunkShadow + (p / ChunkBytes) * 8.
 constexpr uint64_t ChunkShadow = 0x100000000000;

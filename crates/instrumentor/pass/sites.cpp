@@ -118,11 +118,14 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
   uint32_t LibraryLine = 0, LibraryFile = 0;
   if (const DILocation *Written = locationNear(I)) {
     // All atomics of a Rust program are written in the library, all containers of a C++ program; the reader wants the line
-    // that uses it, and perhaps the library's as well.
+    // that uses it, and perhaps what it calls there: a lock says more than the atomic inside.
     const DILocation *L = readersLine(Written);
     if (L != Written) {
-      LibraryLine = Written->getLine();
-      LibraryFile = string(path(Written->getScope()));
+      const DILocation *Called = Written;
+      while (Called->getInlinedAt() != L)
+        Called = Called->getInlinedAt();
+      LibraryLine = Called->getLine();
+      LibraryFile = string(path(Called->getScope()));
     }
     Line = L->getLine();
     Column = L->getColumn();

@@ -11,12 +11,15 @@ namespace refrain {
 namespace {
 
 constexpr unsigned InstructionsMax = 60;
-// atomic_load, AtomicBool::load, futex::Mutex::lock, Mutex::lock: so deep.
-constexpr unsigned Levels = 4;
+// Of functions that access atomics themselves: compare_exchange has a branch for each pair of orders.
+constexpr unsigned AtomicInstructionsMax = 400;
+// atomic_compare_exchange, AtomicUsize::compare_exchange, try_update, fetch_update, Weak::upgrade; or atomic_swap, AtomicU32::swap,
+// futex::Mutex::unlock, MutexGuard::drop, drop_in_place: so deep.
+constexpr unsigned Levels = 5;
 
-bool isSmallAndOfStd(const Function &F) {
+bool isSmallAndOfStd(const Function &F, unsigned Max) {
   if (F.isDeclaration() || F.isVarArg() || F.hasFnAttribute(Attribute::NoInline) || F.hasOptNone() ||
-      F.hasFnAttribute(Attribute::Naked) || F.getInstructionCount() > InstructionsMax)
+      F.hasFnAttribute(Attribute::Naked) || F.getInstructionCount() > Max)
     return false;
   const DISubprogram *S = F.getSubprogram();
   return S && isOfStandardLibrary(S);
@@ -37,7 +40,7 @@ PreservedAnalyses StdInlinePass::run(Module &M, ModuleAnalysisManager &) {
   for (unsigned Level = 0; Level < Levels; Level++) {
     SmallVector<Function *, 32> Next;
     for (Function &F : M)
-      if (!Chosen.contains(&F) && isSmallAndOfStd(F) &&
+      if (!Chosen.contains(&F) && isSmallAndOfStd(F, Level == 0 ? AtomicInstructionsMax : InstructionsMax) &&
           !Calls(F, [&](const Instruction &, const Function *C) { return C == &F; }) &&
           Calls(F, [&](const Instruction &I, const Function *C) { return Level == 0 ? I.isAtomic() : Chosen.contains(C); }))
         Next.push_back(&F);

@@ -10,7 +10,7 @@
 //!          site × sites   element × elements   strings, NUL-terminated   zeros up to a multiple of 16
 //! site:    u32 line  u16 column  u8 kind  u8 log2 of the size  u32 file  u32 function   (offsets in the strings)
 //!          u32 element  u32 flags (1: may read bytes that nobody has set)
-//!          u32 line  u32 file   (in the library that the place was inlined from; the line is 0 if it was not)
+//!          u32 line  u32 file   (in the function of a library that was inlined into the line; the line is 0 if none was)
 //! element: u32 id  u32 kind  u32 name  u32 file  u32 line                               (offsets in the strings)
 //! ```
 //!
@@ -80,7 +80,7 @@ pub struct Site {
     pub function: String,
     /// The id of what is accessed, or 0 if the instruction alone does not say.
     pub element: u32,
-    /// File and line of the library's code that was inlined there, if it was.
+    /// File and line in the library's function that is called there, if it was inlined; not in what that calls in turn.
     pub library: Option<(String, u32)>,
 }
 

@@ -7,6 +7,7 @@ use crate::recovery;
 use crate::recovery::RecoverOptions;
 use crate::replay;
 use crate::replay::Verdict;
+use crate::rust_std;
 use crate::supervise;
 use crate::supervise::Watch;
 use crate::symbols::Symbols;
@@ -18,6 +19,7 @@ use run_model::SiteId;
 use run_store::Outcome;
 use run_store::RunDirectory;
 use runtime_abi::policy::Inputs;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 /// A run, why it failed, and what is needed to say so in source lines.
@@ -60,15 +62,18 @@ pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Re
     if chosen > 0 {
         loaded = loaded.processes.swap_remove(chosen - 1);
     }
+    let symbols = Symbols::load(&loaded.run);
     let report = if verdict.identical {
         let mut traces = traces?;
+        rust_std::translate(&mut traces, &|site| loaded.sites.place(site), &symbols);
         traces.library_sites = library_sites(&traces, &loaded);
+        traces.lines = lines(&traces, &loaded);
         Some(failure_report::explain(&traces, ending(&loaded)))
     } else {
         None
     };
     Ok(Explained {
-        symbols: Symbols::load(&loaded.run),
+        symbols,
         notes,
         loaded,
         verdict,
@@ -82,6 +87,23 @@ fn library_sites(traces: &Traces, loaded: &LoadedRun) -> BTreeSet<SiteId> {
     let sites: BTreeSet<SiteId> = entries.map(|entry| entry.site).collect();
     let is_of_library = |site: &SiteId| loaded.sites.place(*site).is_some_and(|place| place.is_of_library());
     sites.into_iter().filter(is_of_library).collect()
+}
+
+/// Sites on one line of the source have one number, that of the first of them.
+fn lines(traces: &Traces, loaded: &LoadedRun) -> BTreeMap<SiteId, SiteId> {
+    let entries = traces.threads.iter().flat_map(|trace| &trace.entries);
+    let sites: BTreeSet<SiteId> = entries.map(|entry| entry.site).collect();
+    let mut first = BTreeMap::new();
+    let mut lines = BTreeMap::new();
+    for site in sites {
+        if let Some(place) = loaded.sites.place(site) {
+            // Of a library's line, what was inlined there is the program's no more than the rest: each line of it counts.
+            let inlined = place.library.clone().filter(|_| place.is_of_library());
+            let line = (place.file, place.line, inlined);
+            lines.insert(site, *first.entry(line).or_insert(site));
+        }
+    }
+    lines
 }
 
 fn ending(loaded: &LoadedRun) -> Ending {

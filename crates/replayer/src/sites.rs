@@ -34,7 +34,7 @@ pub struct Place {
     pub column: u16,
     /// As the source spells it; empty if unknown.
     pub function: String,
-    /// File and line of the library's code that was inlined there, if it was.
+    /// File and line in the library's function that is called there, if it was inlined.
     pub library: Option<(String, u32)>,
     /// "4-byte store", "atomic", …; empty if the record says it better.
     pub access: String,
@@ -54,11 +54,23 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Is it in a library that comes with the system or with the compiler? Then it is where a mistake shows, not where it is.
+    /// Is it in a library that comes with the system or with the compiler, or in a package from a registry? Then it is where a mistake
+    /// shows, not where it is.
     pub fn is_of_library(&self) -> bool {
         let file = normalised(&self.file);
-        let starts = ["/usr/include/", "/usr/lib/", "/usr/local/include/", "/rustc/"];
-        starts.iter().any(|start| file.starts_with(start)) || file.contains("/lib/rustlib/src/")
+        // Rust's standard library is compiled below /rustc, its packages in /rust/deps; units without a line are named relative to there.
+        let starts = [
+            "/usr/include/",
+            "/usr/lib/",
+            "/usr/local/include/",
+            "/rustc/",
+            "/rust/deps/",
+            "library/std/",
+            "library/core/",
+            "library/alloc/",
+        ];
+        let parts = ["/lib/rustlib/src/", "/registry/src/", "/.cargo/git/checkouts/"];
+        starts.iter().any(|start| file.starts_with(start)) || parts.iter().any(|part| file.contains(part))
     }
 }
 
@@ -186,8 +198,12 @@ mod tests {
             place("/usr/bin/../lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/bits/stl_tree.h").is_of_library()
         );
         assert!(place("/rustc/0123/library/core/src/mem/mod.rs").is_of_library());
+        assert!(place("/rust/deps/object-0.37.3/src/lib.rs/@/object.4f4c-cgu.0").is_of_library());
+        assert!(place("library/std/src/lib.rs/@/std.4f4c-cgu.0").is_of_library());
+        assert!(place("/home/me/.cargo/registry/src/index-0123/dashmap-6.1.0/src/lib.rs").is_of_library());
         assert!(!place("/home/me/project/src/usr/include/mine.h").is_of_library());
         assert!(!place("src/main.rs").is_of_library());
+        assert!(!place("/home/me/library/std/src/mine.rs").is_of_library());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::processes::Forked;
 use crate::proven::Proven;
 use crate::record::Show;
 use crate::stage::Stage;
+use crate::symbols::Symbols;
 use crate::sys;
 use crate::sys::OrphanedProgram;
 use crate::turns;
@@ -234,6 +235,7 @@ impl<'a> Setting<'a> {
                 settings: RunSettings {
                     jitter_seed: NonZeroU64::new(watch.jitter_seed),
                     trace: watch.trace,
+                    panic_count: watch.trace.then(|| Symbols::load(&loaded.run).panic_count()).flatten(),
                     ..loaded.meta.settings.in_replay(policies(loaded, watch.inputs)?)
                 },
                 ended_in: loaded.ended_in,

@@ -7,6 +7,10 @@ use object::SymbolKind;
 use run_store::RunDirectory;
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU64;
+
+/// It goes up before the message is printed, and down when the panic is caught.
+const PANIC_COUNT: &str = "std::panicking::panic_count::GLOBAL_PANIC_COUNT";
 
 /// By address; empty for what was stripped.
 #[derive(Debug, Default)]
@@ -59,6 +63,12 @@ impl Symbols {
     /// `counter`, or `accounts+24` for a part of something larger.
     pub fn name(&self, address: u64) -> Option<String> {
         name_in(&self.variables, address)
+    }
+
+    /// Where Rust's standard library counts the panics that are under way.
+    pub fn panic_count(&self) -> Option<NonZeroU64> {
+        let (address, _) = self.variables.iter().find(|(_, (_, name))| name == PANIC_COUNT)?;
+        NonZeroU64::new(*address)
     }
 
     /// `main+24`

@@ -144,6 +144,7 @@ fn decode_entry(bytes: &[u8]) -> Option<Entry> {
             },
             what::THROWN => What::Thrown { is_panic: detail == 1 },
             what::EXITING => What::Exiting,
+            what::SKIPPING => What::Skipping,
             what::FATAL => What::Fatal {
                 signal: u32::from(detail),
                 address,

@@ -186,6 +186,8 @@ settings! {
     jitter_seed: Option<NonZeroU64> = None;
     /// Replay: every thread writes down what it does (`trace_file`).
     trace: bool = false;
+    /// Traced replay of a Rust program: the address of the standard library's count of panics.
+    panic_count: Option<NonZeroU64> = None;
 }
 
 const _: () = assert!(size_of::<SettingsSection>() == COUNT * size_of::<u64>());

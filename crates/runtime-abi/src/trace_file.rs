@@ -70,6 +70,8 @@ pub mod what {
     pub const THROWN: u8 = 10;
     /// `exit` was called.
     pub const EXITING: u8 = 11;
+    /// From here to the end of its panic, the thread does not write down accesses to memory of its own.
+    pub const SKIPPING: u8 = 12;
 }
 
 /// Bits of [`TraceEntry::detail`] of an access.

@@ -6,10 +6,12 @@
 //! is an event, so a traced replay has the events of any other.
 use crate::access::Reach;
 use crate::access::cell_word;
+use crate::control;
 use crate::handles;
 use crate::local::Local;
 use crate::replay::Doing;
 use crate::trace_file::Atomic;
+use crate::trace_file::Private;
 use crate::trace_file::Ring;
 use crate::trace_file::is_on;
 use core::ffi::c_int;
@@ -105,6 +107,17 @@ impl Local {
             Atomic::Yes => (Ring::Synchronisation, access::ATOMIC),
             Atomic::No => (self.ring_of(address, reach), 0),
         };
+        if matches!(ring, Ring::Private) {
+            match self.replay.trace.next_private() {
+                Private::WrittenDown => {}
+                Private::SkippedFirst => {
+                    let entry = self.entry(what::SKIPPING, 0, 0);
+                    self.replay.trace.append(self.index, Ring::Synchronisation, entry);
+                    return access();
+                }
+                Private::Skipped => return access(),
+            }
+        }
         let value = if self.replay.trace.values.get() {
             0
         } else {
@@ -125,6 +138,9 @@ impl Local {
             entry.value = unsafe { value_at(address, bytes) };
         }
         entry.detail = flags;
+        if atomic == Atomic::Yes && address == control::header().settings.panic_count.number() {
+            self.replay.trace.count_panic(entry.other, entry.value);
+        }
         if let Some(place) = place {
             // SAFETY: where `append` wrote the entry; this thread has written none since.
             unsafe { place.write(entry) };

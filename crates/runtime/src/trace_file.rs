@@ -27,6 +27,10 @@ const _: () = assert!(FILE_BYTES <= TRACES.stride);
 const STEP_ENTRIES: u64 = 1 << 13;
 const _: () = assert!(RING_ENTRIES.is_multiple_of(STEP_ENTRIES));
 
+/// Accesses to memory of its own that a thread writes down during a panic: more than it takes to print a message, to unwind and to
+/// run destructors, and so few that most of what came before is kept. A backtrace is many millions.
+const IN_PANIC_ENTRIES: u64 = RING_ENTRIES / 4;
+
 /// Reads of a loop that spins, at most.
 const FOLDED_WITHIN: u64 = 16;
 
@@ -60,6 +64,19 @@ pub struct Trace {
     reads: [Cell<u64>; RINGS],
     /// May the memory of an access be looked at?
     pub values: Cell<bool>,
+    /// Panics that the thread is in, one inside the other.
+    panics: Cell<u64>,
+    /// Accesses to memory of its own since the first of them began.
+    in_panic: Cell<u64>,
+}
+
+/// What becomes of an access to memory of the thread's own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Private {
+    WrittenDown,
+    /// The first one that is not.
+    SkippedFirst,
+    Skipped,
 }
 
 impl Trace {
@@ -70,6 +87,8 @@ impl Trace {
             room: [const { Cell::new(0) }; RINGS],
             reads: [const { Cell::new(0) }; RINGS],
             values: Cell::new(true),
+            panics: Cell::new(0),
+            in_panic: Cell::new(0),
         }
     }
 
@@ -80,6 +99,34 @@ impl Trace {
             count.set(0);
         }
         self.values.set(true);
+        self.panics.set(0);
+        self.in_panic.set(0);
+    }
+
+    /// The thread has changed the count of panics from `before` to `after`.
+    pub fn count_panic(&self, before: u64, after: u64) {
+        if after > before {
+            self.panics.set(self.panics.get() + 1);
+        } else if after < before {
+            self.panics.set(self.panics.get().saturating_sub(1));
+        }
+        if self.panics.get() == 0 {
+            self.in_panic.set(0);
+        }
+    }
+
+    /// Is the next access to memory of the thread's own worth an entry?
+    pub fn next_private(&self) -> Private {
+        if self.panics.get() == 0 {
+            return Private::WrittenDown;
+        }
+        let earlier = self.in_panic.get();
+        self.in_panic.set(earlier + 1);
+        match earlier {
+            ..IN_PANIC_ENTRIES => Private::WrittenDown,
+            IN_PANIC_ENTRIES => Private::SkippedFirst,
+            _ => Private::Skipped,
+        }
     }
 
     /// Creates the file of thread `index`, if this replay is traced.

@@ -24,6 +24,7 @@ pub mod copied;
 pub mod coverage;
 pub mod debugger;
 pub mod explain;
+pub mod explain_rust;
 pub mod guest;
 pub mod hosted;
 pub mod inputs;

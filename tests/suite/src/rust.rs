@@ -122,7 +122,7 @@ fn caught(sandbox: &Sandbox, workspace: &Path, selection: &[&str]) -> Checked {
 }
 
 /// One of the folders in `tests/rust`.
-fn workspace(name: &str) -> PathBuf {
+pub fn workspace(name: &str) -> PathBuf {
     tool::guests().with_file_name("rust").join(name)
 }
 
@@ -172,6 +172,11 @@ fn run(sandbox: &Sandbox, arguments: &[&str]) -> Checked<Ended> {
 }
 
 fn run_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<Ended> {
+    run_with(sandbox, workspace, arguments, &[])
+}
+
+/// The same in an environment with more variables.
+pub fn run_with(sandbox: &Sandbox, workspace: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Checked<Ended> {
     alone(|| {
         let mut fetch = cargo_refrain_in(sandbox, workspace, &[])?;
         fetch.program = "cargo".into();
@@ -180,7 +185,9 @@ fn run_in(sandbox: &Sandbox, workspace: &Path, arguments: &[&str]) -> Checked<En
         if fetched.status != 0 {
             return skipped(format!("crates cannot be fetched: {}", fetched.stderr_text().trim()));
         }
-        sandbox.run(&cargo_refrain_in(sandbox, workspace, arguments)?)
+        let line = cargo_refrain_in(sandbox, workspace, arguments)?;
+        let with = |line: Line, (name, value): &(&str, &str)| line.var(name, value);
+        sandbox.run(&variables.iter().fold(line, with))
     })
 }
 

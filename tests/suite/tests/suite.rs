@@ -9,6 +9,7 @@ use refrain_suite::copied;
 use refrain_suite::coverage;
 use refrain_suite::debugger;
 use refrain_suite::explain;
+use refrain_suite::explain_rust;
 use refrain_suite::hosted;
 use refrain_suite::inputs;
 use refrain_suite::interrupted;
@@ -42,6 +43,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(bugs::trials()?);
     trials.extend(serial::trials()?);
     trials.extend(explain::trials()?);
+    trials.extend(explain_rust::trials());
     trials.extend(private::trials());
     trials.extend(probe::trials()?);
     trials.extend(speed::trials()?);

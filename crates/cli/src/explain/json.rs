@@ -112,7 +112,9 @@ fn step(step: &Step, names: &Names<'_>) -> Value {
         What::Exit => ("end", None, None, None),
         What::Thrown { is_panic: true } => ("panic", None, None, None),
         What::Thrown { is_panic: false } => ("throw", None, None, None),
+        What::Caught => ("catch", None, None, None),
         What::Exiting => ("exit", None, None, None),
+        What::Skipping => ("skipping", None, None, None),
     };
     json!({
         "thread": step.thread,

@@ -101,6 +101,7 @@ impl Names<'_> {
         match step.entry.what {
             What::Access(access) => self.variable(access.address),
             What::Free { address, .. } | What::Allocate { address, .. } => self.variable(address),
+            What::Sync { object, .. } => self.variable(object),
             _ => String::new(),
         }
     }
@@ -212,6 +213,9 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
         Pattern::Interleaved => format!(
             "T{theirs} wrote {variable} at {there} between two accesses of T{mine}, at {here} and {end}; {unordered}"
         ),
+        Pattern::Sections => format!(
+            "T{theirs} locked {variable} at {there} between two critical sections of T{mine}, locked at {here} and {end}; what was done in them was not observed"
+        ),
         Pattern::Overwritten => {
             format!("T{mine} wrote {variable} at {here} over what T{theirs} wrote at {there}; {unordered}")
         }
@@ -232,6 +236,9 @@ pub fn ending(report: &Report) -> String {
         }
         Ending::Signal { thread, signal } => format!("T{thread} died of {}", signal_name(signal)),
         Ending::Status { thread, status } => format!("T{thread} ended the program with status {status}"),
+        Ending::Stopped if first.is_some_and(|(_, what)| is_thrown(what)) => {
+            format!("{}, and the program was stopped from outside", thrown(report))
+        }
         Ending::Stopped if !report.cycle.is_empty() => "the program stood still: a deadlock".to_owned(),
         Ending::Stopped => "the program was stopped from outside".to_owned(),
         Ending::Success => "the run did not fail".to_owned(),
@@ -396,5 +403,6 @@ pub fn pattern(pattern: Pattern) -> &'static str {
         Pattern::LostUpdate => "lost update",
         Pattern::Interleaved => "interleaved",
         Pattern::Overwritten => "overwritten",
+        Pattern::Sections => "sections",
     }
 }

@@ -5,8 +5,8 @@ use crate::real::Real;
 use core::arch::naked_asm;
 use runtime_abi::trace_file::what;
 
-/// How panics of Rust's name themselves: "MOZ\0RUST", as the number that the unwinder's interface makes of it.
-const RUST: u64 = u64::from_be_bytes(*b"MOZ\0RUST");
+/// How panics of Rust's name themselves: these bytes, in this order in memory.
+const RUST: u64 = u64::from_le_bytes(*b"MOZ\0RUST");
 
 static RAISE: Real = Real::new(c"_Unwind_RaiseException");
 static EXIT: Real = Real::new(c"exit");

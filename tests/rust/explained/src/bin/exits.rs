@@ -1,0 +1,23 @@
+//! Ends with `process::exit` after it found that work is missing: the worker counts, and the end does not wait for it.
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+static mut DONE: u32 = 0;
+
+fn work() {
+    thread::sleep(Duration::from_millis(120));
+    unsafe { DONE += 1 };
+    thread::sleep(Duration::from_millis(400));
+}
+
+fn main() {
+    let _worker = thread::spawn(work);
+    thread::sleep(Duration::from_millis(50));
+    let done = unsafe { DONE };
+    thread::sleep(Duration::from_millis(150));
+    if done == 0 {
+        eprintln!("nothing was done");
+        process::exit(3);
+    }
+}
