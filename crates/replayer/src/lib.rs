@@ -37,6 +37,7 @@ mod record;
 mod recovery;
 mod redaction;
 mod replay;
+mod room;
 mod search;
 mod sites;
 mod stage;

@@ -4,6 +4,7 @@
 //! Whether output arrived, the kept copy tells: processes write there in turns, whose order is logged, so it is known where
 //! in it the bytes have to be. A turn that was taken and not used is passed over in replay.
 use crate::loaded::Overview;
+use crate::output::ByOthers;
 use log_format::inputs;
 use log_format::inputs::CHECKED_BYTES;
 use log_format::inputs::Entry;
@@ -43,7 +44,7 @@ pub struct Unfinished {
     /// For standard output and error: turns that were taken and not used.
     pub skipped_turns: [BTreeSet<u32>; 2],
     /// Bytes there that no replay writes: those of programs that are not recorded, and parts of what somebody wrote who was killed meanwhile.
-    pub others_bytes: [u64; 2],
+    pub others: [ByOthers; 2],
 }
 
 impl Unfinished {
@@ -62,7 +63,7 @@ impl Unfinished {
                 }
             }
         }
-        unfinished.others_bytes = by_others(first, lost);
+        unfinished.others = by_others(first, lost);
         unfinished
     }
 
@@ -149,7 +150,7 @@ struct Lost {
 }
 
 /// Bytes of standard output and error that no replay writes: more arrived than the processes of the run logged.
-fn by_others(first: &Overview, lost: [Lost; 2]) -> [u64; 2] {
+fn by_others(first: &Overview, lost: [Lost; 2]) -> [ByOthers; 2] {
     let all = || std::iter::once(first).chain(&first.processes);
     let were_there = first.header.forked
         || first.header.spawned > 0
@@ -158,15 +159,21 @@ fn by_others(first: &Overview, lost: [Lost; 2]) -> [u64; 2] {
         // Who could not be recorded to the end wrote on.
         || all().any(|process| process.header.truncated.is_some())
         || all().any(|process| process.header.ended == Ended::Replaced);
+    // When one thread's log ends, others have logged what depends on more than there is, which is not replayed.
+    let is_all_replayed = !all().any(|process| process.header.truncated.is_some() && process.slots.len() > 1);
     let Some(ending) = first.meta.ending.as_ref() else {
-        return [0, 0];
+        return Default::default();
     };
-    let arrived = [ending.stdout.bytes, ending.stderr.bytes];
+    let kept = [ending.stdout, ending.stderr];
     [0, 1].map(|stream| {
         let logged: u64 = all().map(|process| process.header.shown_bytes[stream]).sum();
-        match were_there || lost[stream].has_parts {
-            true => (arrived[stream] + lost[stream].logged).saturating_sub(logged),
-            false => 0,
+        let arrived = kept[stream].bytes;
+        if !were_there && !lost[stream].has_parts {
+            ByOthers::Exactly(0)
+        } else if is_all_replayed && kept[stream].complete {
+            ByOthers::Exactly((arrived + lost[stream].logged).saturating_sub(logged))
+        } else {
+            ByOthers::AtMost(arrived)
         }
     })
 }
