@@ -45,6 +45,7 @@ usage: cargo xtask <command>
         --seed X          of a torture before
         --refrain FILE    another refrain than target/release/refrain, which is built if need be
   soak --minutes N      record a server under load at each scope: does its memory grow, does the cap hold, does it come back?
+        --cap MEGABYTES   of the run directory (64)
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 5)
