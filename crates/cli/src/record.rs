@@ -181,9 +181,9 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     }
     // One for which there was no room has a directory all the same.
     let is_described = |number: &u32| run.process(*number).file("run.json").is_file();
-    let processes = run
-        .processes()
-        .map_or(0, |numbers| numbers.iter().filter(|number| is_described(number)).count());
+    let processes = run.processes().map_or(0, |numbers| {
+        numbers.iter().filter(|number| is_described(number)).count()
+    });
     if processes > 0 {
         say(format_args!(
             "{} that it started {} recorded as well: refrain info {}",

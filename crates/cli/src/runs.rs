@@ -125,7 +125,9 @@ fn state_word(state: RunState) -> &'static str {
 
 fn outcome(meta: &RunMeta, state: RunState) -> String {
     match &meta.ending {
-        Some(ending) if ending.truncated.or(ending.others_truncated).is_some() => format!("{}, truncated", ending.outcome),
+        Some(ending) if ending.truncated.or(ending.others_truncated).is_some() => {
+            format!("{}, truncated", ending.outcome)
+        }
         Some(ending) => ending.outcome.to_string(),
         None => state_word(state).to_owned(),
     }
@@ -288,7 +290,10 @@ fn write_info(
     for process in &overview.processes {
         if let Some(reason) = process.truncated() {
             let number = process.number();
-            writeln!(out, "truncated   the log of process {number} ends before that did, because {reason}")?;
+            writeln!(
+                out,
+                "truncated   the log of process {number} ends before that did, because {reason}"
+            )?;
         }
     }
     for UnrecordedCalls { path, places } in &meta.unrecorded_calls {

@@ -513,19 +513,33 @@ mod tests {
             b"one\ntwo\nchild\n",
             b"one\ntchild\nwo\n",
         ] {
-            assert_eq!(compare_among(ByOthers::Exactly(6), recorded, &[b"one\n", b"two\n"]).first_difference, None);
+            assert_eq!(
+                compare_among(ByOthers::Exactly(6), recorded, &[b"one\n", b"two\n"]).first_difference,
+                None
+            );
             assert_eq!(
                 compare_among(ByOthers::Exactly(6), recorded, &[b"one\n", b"tWo\n"]).first_difference,
                 Some(5)
             );
-            assert_eq!(compare_among(ByOthers::Exactly(6), recorded, &[b"one\n"]).first_difference, Some(4));
-            assert_eq!(compare_among(ByOthers::Exactly(6), recorded, &[b"one\ntwo\n!"]).first_difference, Some(8));
+            assert_eq!(
+                compare_among(ByOthers::Exactly(6), recorded, &[b"one\n"]).first_difference,
+                Some(4)
+            );
+            assert_eq!(
+                compare_among(ByOthers::Exactly(6), recorded, &[b"one\ntwo\n!"]).first_difference,
+                Some(8)
+            );
         }
     }
     #[test]
     fn it_may_be_unknown_how_much_others_wrote() {
         let at_most = |chunks: &[&[u8]]| compare_among(ByOthers::AtMost(14), b"child\none\ntwo\n", chunks);
-        for chunks in [&[&b"one\n"[..], b"two\n"][..], &[b"two\n"], &[b"child\n", b"two\n"], &[]] {
+        for chunks in [
+            &[&b"one\n"[..], b"two\n"][..],
+            &[b"two\n"],
+            &[b"child\n", b"two\n"],
+            &[],
+        ] {
             assert!(at_most(chunks).is_same(), "{chunks:?}");
         }
         assert_eq!(at_most(&[b"two\n"]).others_bytes, 10);
