@@ -109,7 +109,7 @@ impl Drop for Underway {
     }
 }
 
-fn signal(pid: u32, signal: Signal) -> Checked {
+pub(crate) fn signal(pid: u32, signal: Signal) -> Checked {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return failed(format!("{pid} is no process"));
     };

@@ -2,10 +2,13 @@
 use crate::Checked;
 use crate::failed;
 use crate::interrupted::SmallDisk;
+use crate::interrupted::children;
+use crate::interrupted::signal;
 use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
 use libtest_mimic::Trial;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +16,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -25,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         trial("kept/flipped_bits_of_what_has_checksums", flipped),
         trial("kept/killed_replays_leave_nobody", killed_replays),
         trial("kept/killed_commands_leave_nothing", killed_commands),
+        trial("kept/programs_of_killed_recorders_go_on", killed_recorders),
         trial("kept/latest_leads_somewhere", latest),
     ]
 }
@@ -300,6 +305,30 @@ fn killed_commands(sandbox: &Sandbox) -> Checked {
     sandbox.run(&sandbox.refrain(["rm", "--all"]))?.expect_status(0)?;
     let left = fs::read_dir(sandbox.runs())?.count();
     require(left == 0, || format!("{left} things are left in the store"))
+}
+
+/// When the recorder is killed before it has answered what a program asks it, that does not wait for the answer.
+fn killed_recorders(sandbox: &Sandbox) -> Checked {
+    const LONGEST: Duration = Duration::from_secs(6);
+    for attempt in 0..4 {
+        let line = sandbox.refrain(["record", "--scope", "inputs", "--", "/bin/sh", "-c", "exit 0"]);
+        let mut recorder = line.spawn()?;
+        while children(recorder.id())?.is_empty() && recorder.try_wait()?.is_none() {
+            thread::sleep(Duration::from_micros(200));
+        }
+        signal(recorder.id(), Signal::STOP)?;
+        thread::sleep(Duration::from_millis(400));
+        recorder.kill()?;
+        recorder.wait()?;
+        let killed = Instant::now();
+        while !running_in(sandbox.work()).is_empty() {
+            require(killed.elapsed() < LONGEST, || {
+                format!("attempt {attempt}: still running after {:?}", killed.elapsed())
+            })?;
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
 }
 
 fn latest(sandbox: &Sandbox) -> Checked {

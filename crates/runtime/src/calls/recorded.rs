@@ -90,10 +90,10 @@ impl Local {
                 false => real(own),
             })
         });
-        if result >= 0 {
-            if let Some(given) = echoes::range(number, arguments) {
-                ranges.add(given.address, given.from, given.bytes);
-            }
+        if result >= 0
+            && let Some(given) = echoes::range(number, arguments)
+        {
+            ranges.add(given.address, given.from, given.bytes);
         }
         let mut entry = self.input_entry(number, result, check(number, arguments, result));
         if table::acts_on_others(number) && began != 0 {
