@@ -45,6 +45,7 @@ usage: cargo xtask <command>
         --seed X          of a torture before
         --refrain FILE    another refrain than target/release/refrain, which is built if need be
   soak --minutes N      record a server under load at each scope: does its memory grow, does the cap hold, does it come back?
+        --cap MEGABYTES   of the run directory (64)
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 5)
@@ -177,7 +178,9 @@ fn test() -> Result<(), Failure> {
         .args(["--release", "--workspace"])
         .env("REFRAIN_BIN", refrain())
         .run()?;
-    fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])
+    fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])?;
+    // So many as take about 45 seconds, with a seed that is printed: what is found is found again by it.
+    torture::torture(&["--kills", "40", "--faults", "40"])
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: a server is recorded for minutes under load, at each scope. Its memory must not grow, the cap must hold, and the run must come back.
+//! `cargo xtask soak`: a server is recorded for minutes under load, at each scope. Its memory and the recorder's must not grow, the cap must hold at
+//! every moment, of the recording and of the replay, and the run must come back.
 use crate::command::Failure;
 use crate::command::Run;
 use crate::refrain;
@@ -11,7 +12,6 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
@@ -20,27 +20,108 @@ use std::time::Duration;
 use std::time::Instant;
 
 const CONNECTIONS: usize = 4;
-/// Of the run directory.
-const CAP_BYTES: u64 = 64 << 20;
+/// Of the run directory, unless another cap is asked for.
+const CAP_MEGABYTES: u64 = 64;
+/// Between two looks at memory and disk.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Between two questions on one connection.
 const PAUSE: Duration = Duration::from_micros(500);
-/// Memory may be so much larger in the end than when the server had warmed up: a window of each log and a few pages.
+/// All memory of a process, with what it maps of its files, may be so much larger than when the server had warmed up: a window of each log.
 const GROWTH_BYTES: u64 = 24 << 20;
+/// Memory of its own, which no file backs, may be so much larger: a few pages.
+const OWN_GROWTH_BYTES: u64 = 1 << 20;
 
-/// What was seen of one recording.
+/// What a process has in memory: all of it, and what is no file's.
+#[derive(Clone, Copy, Default)]
+struct Memory {
+    all: u64,
+    own: u64,
+}
+
+impl Memory {
+    fn of(process: u32) -> Result<Memory, Failure> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+            Some(kilobytes << 10)
+        };
+        match (bytes("VmRSS:"), bytes("RssAnon:")) {
+            (Some(all), Some(own)) => Ok(Memory { all, own }),
+            _ => Err(Failure::new(format!("process {process} has no memory"))),
+        }
+    }
+
+    fn most(self, other: Memory) -> Memory {
+        Memory {
+            all: self.all.max(other.all),
+            own: self.own.max(other.own),
+        }
+    }
+}
+
+/// A process's memory when it had warmed up, and the most that it had from then on.
+#[derive(Clone, Copy)]
+struct Watched {
+    process: u32,
+    warm: Memory,
+    most: Memory,
+}
+
+impl Watched {
+    fn begin(process: u32) -> Result<Watched, Failure> {
+        let warm = Memory::of(process)?;
+        Ok(Watched {
+            process,
+            warm,
+            most: warm,
+        })
+    }
+
+    fn look(&mut self) -> Result<(), Failure> {
+        self.most = self.most.most(Memory::of(self.process)?);
+        Ok(())
+    }
+
+    fn grows(&self) -> bool {
+        self.most.all > self.warm.all + GROWTH_BYTES || self.most.own > self.warm.own + OWN_GROWTH_BYTES
+    }
+
+    fn told(&self) -> String {
+        format!(
+            "{} -> {} (own {} -> {})",
+            megabytes(self.warm.all),
+            megabytes(self.most.all),
+            megabytes(self.warm.own),
+            megabytes(self.most.own)
+        )
+    }
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// What was seen of one recording and its replay.
 struct Soaked {
     answers: u64,
-    warm_bytes: u64,
-    last_bytes: u64,
-    disk_bytes: u64,
+    server: Watched,
+    recorder: Watched,
+    /// The most that there was of the run at once: while it was recorded, and while it was replayed.
+    recorded_bytes: u64,
+    replayed_bytes: u64,
     is_same: bool,
 }
 
 pub fn soak(arguments: &[&str]) -> Result<(), Failure> {
-    let minutes: f64 = match arguments {
-        ["--minutes", minutes] => minutes.parse().map_err(|_| Failure::new("--minutes wants a number"))?,
-        _ => return Err(Failure::new("usage: cargo xtask soak --minutes N")),
+    let usage = || Failure::new("usage: cargo xtask soak --minutes N [--cap MEGABYTES]");
+    let (minutes, cap) = match arguments {
+        ["--minutes", minutes] => (minutes, CAP_MEGABYTES),
+        ["--minutes", minutes, "--cap", cap] => (minutes, cap.parse().map_err(|_| usage())?),
+        _ => return Err(usage()),
     };
+    let minutes: f64 = minutes.parse().map_err(|_| usage())?;
+    let cap_bytes = cap << 20;
     let folder = target().join(format!("tmp/soak-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     let source = root().join("tests/guests/soak/server.c");
@@ -58,30 +139,29 @@ pub fn soak(arguments: &[&str]) -> Result<(), Failure> {
         .arg(&plain)
         .run()?;
     let time = Duration::from_secs_f64(minutes * 60.0 / 3.0);
-    println!(
-        "scope    answers    memory when warm    in the end    on disk (cap {} MB)    replayed",
-        CAP_BYTES >> 20
-    );
+    println!("cap {cap} MB; memory: when warm -> the most after that");
     let mut wrong = Vec::new();
     for (scope, program) in [("inputs", &plain), ("sync", &program), ("memory", &program)] {
-        let soaked = soak_one(&folder, scope, program, time)?;
-        let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / f64::from(1 << 20));
+        let soaked = soak_one(&folder, scope, program, time, cap_bytes)?;
         println!(
-            "{scope:<7}  {:>7}    {:>16}    {:>10}    {:>20}    {}",
+            "{scope}: {} answers; server {}; recorder {}; on disk {} recorded, {} replayed; {}",
             soaked.answers,
-            megabytes(soaked.warm_bytes),
-            megabytes(soaked.last_bytes),
-            megabytes(soaked.disk_bytes),
+            soaked.server.told(),
+            soaked.recorder.told(),
+            megabytes(soaked.recorded_bytes),
+            megabytes(soaked.replayed_bytes),
             if soaked.is_same {
                 "the same run"
             } else {
                 "NOT the same run"
             }
         );
-        if soaked.last_bytes > soaked.warm_bytes + GROWTH_BYTES {
-            wrong.push(format!("{scope}: memory grows"));
+        for (whose, watched) in [("the server's", soaked.server), ("the recorder's", soaked.recorder)] {
+            if watched.grows() {
+                wrong.push(format!("{scope}: {whose} memory grows"));
+            }
         }
-        if soaked.disk_bytes > CAP_BYTES {
+        if soaked.recorded_bytes.max(soaked.replayed_bytes) > cap_bytes {
             wrong.push(format!("{scope}: the cap was exceeded"));
         }
         if !soaked.is_same {
@@ -98,10 +178,10 @@ pub fn soak(arguments: &[&str]) -> Result<(), Failure> {
     Ok(fs::remove_dir_all(&folder)?)
 }
 
-fn soak_one(folder: &Path, scope: &str, program: &Path, time: Duration) -> Result<Soaked, Failure> {
+fn soak_one(folder: &Path, scope: &str, program: &Path, time: Duration, cap_bytes: u64) -> Result<Soaked, Failure> {
     let (run, port) = (folder.join(scope), folder.join(format!("{scope}.port")));
     let mut recorder = Command::new(refrain())
-        .args(["record", "--scope", scope, "--max-size", &CAP_BYTES.to_string(), "-o"])
+        .args(["record", "--scope", scope, "--max-size", &cap_bytes.to_string(), "-o"])
         .arg(&run)
         .arg("--")
         .arg(program)
@@ -112,18 +192,20 @@ fn soak_one(folder: &Path, scope: &str, program: &Path, time: Duration) -> Resul
         .stderr(Stdio::null())
         .spawn()?;
     let clients = connect(&port, &mut recorder)?;
-    let server = child_of(recorder.id()).ok_or_else(|| Failure::new("the server is not there"))?;
+    let server = server_of(recorder.id(), &port)?;
     let deadline = Instant::now() + time;
     let threads: Vec<_> = clients
         .into_iter()
         .map(|client| thread::spawn(move || ask(client, deadline)))
         .collect();
     thread::sleep(time / 4);
-    let warm_bytes = memory_of(server);
-    let mut last_bytes = warm_bytes;
-    while Instant::now() + Duration::from_millis(300) < deadline {
-        thread::sleep(Duration::from_millis(200));
-        last_bytes = memory_of(server);
+    let (mut server, mut recorder_memory) = (Watched::begin(server)?, Watched::begin(recorder.id())?);
+    let mut recorded_bytes = 0;
+    while Instant::now() + 2 * LOOK_EVERY < deadline {
+        thread::sleep(LOOK_EVERY);
+        server.look()?;
+        recorder_memory.look()?;
+        recorded_bytes = recorded_bytes.max(disk_bytes(&run)?);
     }
     let mut answers = 0;
     for thread in threads {
@@ -135,19 +217,35 @@ fn soak_one(folder: &Path, scope: &str, program: &Path, time: Duration) -> Resul
             "the recording at scope {scope} ended with {status}"
         )));
     }
-    let replayed = Command::new(refrain())
-        .args(["replay", "--quiet"])
-        .arg(&run)
-        .env("REFRAIN_DIR", folder.join("store"))
-        .stdout(Stdio::null())
-        .status()?;
+    recorded_bytes = recorded_bytes.max(disk_bytes(&run)?);
+    let (is_same, replayed_bytes) = replay(folder, &run)?;
     Ok(Soaked {
         answers,
-        warm_bytes,
-        last_bytes,
-        disk_bytes: disk_bytes(&run)?,
-        is_same: replayed.success(),
+        server,
+        recorder: recorder_memory,
+        recorded_bytes,
+        replayed_bytes,
+        is_same,
     })
+}
+
+/// Was it the same run, and how much was there of it at most?
+fn replay(folder: &Path, run: &Path) -> Result<(bool, u64), Failure> {
+    let mut replaying = Command::new(refrain())
+        .args(["replay", "--quiet"])
+        .arg(run)
+        .env("REFRAIN_DIR", folder.join("store"))
+        .stdout(Stdio::null())
+        .spawn()?;
+    let mut bytes = 0;
+    loop {
+        let ended = replaying.try_wait()?;
+        bytes = bytes.max(disk_bytes(run)?);
+        if let Some(status) = ended {
+            return Ok((status.success(), bytes));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
 }
 
 fn connect(port: &Path, recorder: &mut Child) -> Result<Vec<TcpStream>, Failure> {
@@ -189,23 +287,24 @@ fn ask(mut client: TcpStream, deadline: Instant) -> Result<u64, Failure> {
     }
 }
 
-fn child_of(parent: u32) -> Option<u32> {
-    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
-    children.split_ascii_whitespace().next()?.parse().ok()
+/// The recorder's child that was given the port's file: the server itself, and no process of ours.
+fn server_of(recorder: u32, port: &Path) -> Result<u32, Failure> {
+    let children = fs::read_to_string(format!("/proc/{recorder}/task/{recorder}/children"))?;
+    let is_server = |process: &u32| {
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0)
+            .any(|word| word == port.as_os_str().as_encoded_bytes())
+    };
+    let children = children.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    let mut servers = children.filter(is_server);
+    servers.next().ok_or_else(|| Failure::new("the server is not there"))
 }
 
-/// Without files: logs are mapped, and are the page cache's.
-fn memory_of(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kilobytes = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) << 10
-}
-
-fn disk_bytes(folder: &PathBuf) -> Result<u64, Failure> {
+/// Of the folder, the files in it, and itself. One that vanishes meanwhile, as those do that are renamed when they are whole, takes nothing.
+fn disk_bytes(folder: &Path) -> Result<u64, Failure> {
     let mut bytes = fs::symlink_metadata(folder)?.blocks() * 512;
     for entry in fs::read_dir(folder)? {
-        bytes += entry?.metadata()?.blocks() * 512;
+        bytes += entry?.metadata().map_or(0, |metadata| metadata.blocks() * 512);
     }
     Ok(bytes)
 }

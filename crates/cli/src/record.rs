@@ -152,6 +152,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "the recording ends before the program did, because {reason}; the part before is usable"
         ));
     }
+    if let Some(reason) = &ending.others_truncated {
+        say(format_args!(
+            "the recording of a process that it started ends before that did, because {reason}; the part before is usable"
+        ));
+    }
     if let Some(why) = &recorded.without_inputs {
         say(format_args!(
             "what came from the system is not recorded, so a replay gets it anew: {why}"
@@ -174,13 +179,16 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     if let Some(number) = ending.refused_call {
         say(format_args!("{}", refused(number)));
     }
-    if let Ok(processes) = run.processes()
-        && !processes.is_empty()
-    {
+    // One for which there was no room has a directory all the same.
+    let is_described = |number: &u32| run.process(*number).file("run.json").is_file();
+    let processes = run.processes().map_or(0, |numbers| {
+        numbers.iter().filter(|number| is_described(number)).count()
+    });
+    if processes > 0 {
         say(format_args!(
             "{} that it started {} recorded as well: refrain info {}",
-            count_processes(processes.len()),
-            if processes.len() == 1 { "is" } else { "are" },
+            count_processes(processes),
+            if processes == 1 { "is" } else { "are" },
             spelling(run, store)
         ));
     }

@@ -125,7 +125,9 @@ fn state_word(state: RunState) -> &'static str {
 
 fn outcome(meta: &RunMeta, state: RunState) -> String {
     match &meta.ending {
-        Some(ending) if ending.truncated.is_some() => format!("{}, truncated", ending.outcome),
+        Some(ending) if ending.truncated.or(ending.others_truncated).is_some() => {
+            format!("{}, truncated", ending.outcome)
+        }
         Some(ending) => ending.outcome.to_string(),
         None => state_word(state).to_owned(),
     }
@@ -191,7 +193,7 @@ fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>,
         "state": state_word(overview.state),
         "bytes": run.disk_bytes().ok(),
         "meta": shown(&overview.meta),
-        "truncated": overview.truncated(),
+        "truncated": overview.truncated().or(overview.truncated_process().map(|(_, why)| why)),
         "packed": packed.map(manifest_json),
         "threads": overview.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
         "started_programs": overview.header.spawned,
@@ -202,6 +204,7 @@ fn info_json(run: &RunDirectory, overview: &Overview, packed: Option<&Manifest>,
             "meta": shown(&process.meta),
             "threads": process.slots.iter().enumerate().map(thread).collect::<Vec<_>>(),
             "events": process.own_events(),
+            "truncated": process.truncated(),
             "system_calls_recorded": process.header.calls,
         })).collect::<Vec<_>>(),
     })
@@ -283,6 +286,15 @@ fn write_info(
     }
     if let Some(reason) = overview.truncated() {
         writeln!(out, "truncated   the log ends before the program did, because {reason}")?;
+    }
+    for process in &overview.processes {
+        if let Some(reason) = process.truncated() {
+            let number = process.number();
+            writeln!(
+                out,
+                "truncated   the log of process {number} ends before that did, because {reason}"
+            )?;
+        }
     }
     for UnrecordedCalls { path, places } in &meta.unrecorded_calls {
         writeln!(

@@ -37,6 +37,7 @@ mod record;
 mod recovery;
 mod redaction;
 mod replay;
+mod room;
 mod rust_std;
 mod search;
 mod sites;

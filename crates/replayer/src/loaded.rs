@@ -5,11 +5,13 @@ use crate::inputs::Input;
 use crate::inputs::What;
 use crate::inputs::load_inputs;
 use crate::memory;
+use crate::output::ByOthers;
 use crate::prepare::Observed;
 use crate::prepare::Observer;
 use crate::prepare::Unobserved;
 use crate::prepare::Work;
 use crate::processes;
+use crate::room::Room;
 use crate::sites::SiteBook;
 use crate::turns;
 use crate::unfinished;
@@ -42,6 +44,7 @@ use std::io;
 use std::io::Cursor;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -57,7 +60,7 @@ pub struct LoadedRun {
     pub ended_in: Option<(u32, u32)>,
     pub truncated: Option<Truncated>,
     /// Bytes of the kept standard output and error that other processes wrote.
-    pub others_bytes: [u64; 2],
+    pub others: [ByOthers; 2],
     /// Turns to write there that were taken, and not used.
     pub skipped_turns: [BTreeSet<u32>; 2],
     /// Identifies the logs and counts: a schedule computed for them is good for nothing else.
@@ -75,6 +78,8 @@ pub struct LoadedRun {
     pub inputs: Vec<Vec<Input>>,
     /// The other processes of the run, if this is the first.
     pub processes: Vec<LoadedRun>,
+    /// For what replays keep with the run.
+    pub room: Arc<Room>,
     /// How long it took to read all of them.
     pub read_time: Duration,
 }
@@ -137,6 +142,12 @@ impl Overview {
             None => self.header.truncated,
         }
     }
+
+    /// The first of the other processes whose log ends before it did, and why.
+    pub fn truncated_process(&self) -> Option<(u32, Truncated)> {
+        let number = |process: &Overview| Some((process.number(), process.truncated()?));
+        self.processes.iter().find_map(number)
+    }
 }
 
 impl LoadedRun {
@@ -157,6 +168,7 @@ impl LoadedRun {
         let _observed = Observed(observer);
         let started = Instant::now();
         let mut overview = Overview::load(&run)?;
+        run.check_output(&overview.meta)?;
         if overview.state == RunState::Recording {
             return Err(Error::BeingRecorded {
                 path: run.path().to_owned(),
@@ -165,13 +177,14 @@ impl LoadedRun {
         let mut progress = Progress::new(&run, &overview, observer)?;
         let unfinished = Unfinished::of(&run, &overview);
         let others = std::mem::take(&mut overview.processes);
-        let mut first = LoadedRun::from_overview(run, overview, &unfinished, &mut progress)?;
+        let room = Arc::new(Room::in_run(&run, &overview.meta));
+        let mut first = LoadedRun::from_overview(run, overview, &unfinished, &room, &mut progress)?;
         for overview in others {
-            let number = overview.number();
-            let process = LoadedRun::from_overview(first.run.process(number), overview, &unfinished, &mut progress)?;
+            let part = first.run.process(overview.number());
+            let process = LoadedRun::from_overview(part, overview, &unfinished, &room, &mut progress)?;
             first.processes.push(process);
         }
-        first.others_bytes = unfinished.others_bytes;
+        first.others = unfinished.others;
         first.skipped_turns = unfinished.skipped_turns;
         first.read_time = started.elapsed();
         Ok(first)
@@ -181,6 +194,7 @@ impl LoadedRun {
         run: RunDirectory,
         mut overview: Overview,
         unfinished: &Unfinished,
+        room: &Arc<Room>,
         progress: &mut Progress<'_>,
     ) -> Result<LoadedRun> {
         // What the one who started it saw was the end of another program, or of another process of the run.
@@ -260,6 +274,7 @@ impl LoadedRun {
             shares_memory: header.shares_memory,
             beginning,
             inputs,
+            room: Arc::clone(room),
             read_time: Duration::ZERO,
             processes: Vec::new(),
             run,
@@ -268,7 +283,7 @@ impl LoadedRun {
             logs,
             ended_in,
             truncated,
-            others_bytes: [0; 2],
+            others: Default::default(),
             skipped_turns: Default::default(),
             hash,
             sites,

@@ -319,17 +319,33 @@ impl OutputWord {
     }
 }
 
+/// How many bytes of a stream no replay writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByOthers {
+    Exactly(u64),
+    /// Which of them is not known before the replay.
+    AtMost(u64),
+}
+
+impl Default for ByOthers {
+    fn default() -> ByOthers {
+        ByOthers::Exactly(0)
+    }
+}
+
 /// Compares a stream with the recorded one while it passes.
 pub struct Compare {
     recorded: BufReader<File>,
     pass: PassTo,
     /// Bytes of the recorded stream that other processes wrote, which are not there in replay. Where they are among the
     /// others is not known; each of the program's own writes is compared when it is made.
-    others_bytes: u64,
+    others: ByOthers,
     /// Of these, found so far.
     passed_over: u64,
     replayed_bytes: u64,
     first_difference: Option<u64>,
+    /// The recorded stream had ended when more came.
+    has_more: bool,
 }
 
 /// How two streams relate, byte by byte.
@@ -341,6 +357,8 @@ pub struct Comparison {
     pub replayed_bytes: u64,
     /// Offset of the first byte that differs, or at which one of the two has ended.
     pub first_difference: Option<u64>,
+    /// That is where the recorded one had ended.
+    pub has_more: bool,
 }
 
 impl Comparison {
@@ -350,20 +368,21 @@ impl Comparison {
 
     /// One is the beginning of the other: as good as a recording that was cut off allows.
     pub fn is_prefix(&self) -> bool {
-        self.first_difference
-            .is_none_or(|offset| offset == (self.recorded_bytes - self.others_bytes).min(self.replayed_bytes))
+        let shorter = (self.recorded_bytes - self.others_bytes).min(self.replayed_bytes);
+        self.has_more || self.first_difference.is_none_or(|offset| offset == shorter)
     }
 }
 
 impl Compare {
-    pub fn new(recorded: File, others_bytes: u64, pass: PassTo) -> Compare {
+    pub fn new(recorded: File, others: ByOthers, pass: PassTo) -> Compare {
         Compare {
             recorded: BufReader::new(recorded),
             pass,
-            others_bytes,
+            others,
             passed_over: 0,
             replayed_bytes: 0,
             first_difference: None,
+            has_more: false,
         }
     }
 
@@ -373,14 +392,17 @@ impl Compare {
         Ok(Compare {
             replayed_bytes: shown,
             first_difference,
-            ..Compare::new(recorded, 0, pass)
+            ..Compare::new(recorded, ByOthers::Exactly(0), pass)
         })
     }
 
     pub fn finish(self) -> io::Result<Comparison> {
         let recorded_bytes = self.recorded.get_ref().metadata()?.len();
         let replayed_bytes = self.replayed_bytes;
-        let others_bytes = self.others_bytes.min(recorded_bytes);
+        let others_bytes = match self.others {
+            ByOthers::Exactly(bytes) => bytes.min(recorded_bytes),
+            ByOthers::AtMost(bytes) => bytes.min(recorded_bytes.saturating_sub(replayed_bytes)),
+        };
         let own_bytes = recorded_bytes - others_bytes;
         let first_difference = match self.first_difference {
             None if own_bytes != replayed_bytes => Some(own_bytes.min(replayed_bytes)),
@@ -391,24 +413,26 @@ impl Compare {
             others_bytes,
             replayed_bytes,
             first_difference,
+            has_more: self.has_more,
         })
     }
 }
 
 impl Compare {
     /// How many of `bytes` are next in the recorded stream, when what others wrote is passed over.
-    fn same_among_others(&mut self, bytes: &[u8]) -> usize {
+    fn same_among_others(&mut self, bytes: &[u8], most: u64) -> usize {
         for (same, byte) in bytes.iter().enumerate() {
             loop {
                 let mut recorded = [0];
                 if self.recorded.read_exact(&mut recorded).is_err() {
+                    self.has_more = true;
                     return same;
                 }
                 if recorded[0] == *byte {
                     break;
                 }
                 self.passed_over += 1;
-                if self.passed_over > self.others_bytes {
+                if self.passed_over > most {
                     return same;
                 }
             }
@@ -433,9 +457,9 @@ impl Sink for Compare {
     fn take(&mut self, bytes: &[u8]) -> Taken {
         self.pass.show(bytes);
         if self.first_difference.is_none() {
-            let same = match self.others_bytes {
-                0 => self.same(bytes),
-                _ => self.same_among_others(bytes),
+            let same = match self.others {
+                ByOthers::Exactly(0) => self.same(bytes),
+                ByOthers::Exactly(most) | ByOthers::AtMost(most) => self.same_among_others(bytes, most),
             };
             if same < bytes.len() {
                 self.first_difference = Some(self.replayed_bytes + same as u64);
@@ -451,14 +475,14 @@ mod tests {
     use super::*;
 
     fn compare(recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
-        compare_among(0, recorded, chunks)
+        compare_among(ByOthers::Exactly(0), recorded, chunks)
     }
 
-    fn compare_among(others_bytes: u64, recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
+    fn compare_among(others: ByOthers, recorded: &[u8], chunks: &[&[u8]]) -> Comparison {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(recorded).expect("written");
         file.rewind().expect("rewound");
-        let mut compare = Compare::new(file, others_bytes, PassTo::nowhere());
+        let mut compare = Compare::new(file, others, PassTo::nowhere());
         for chunk in chunks {
             compare.take(chunk);
         }
@@ -489,13 +513,39 @@ mod tests {
             b"one\ntwo\nchild\n",
             b"one\ntchild\nwo\n",
         ] {
-            assert_eq!(compare_among(6, recorded, &[b"one\n", b"two\n"]).first_difference, None);
             assert_eq!(
-                compare_among(6, recorded, &[b"one\n", b"tWo\n"]).first_difference,
+                compare_among(ByOthers::Exactly(6), recorded, &[b"one\n", b"two\n"]).first_difference,
+                None
+            );
+            assert_eq!(
+                compare_among(ByOthers::Exactly(6), recorded, &[b"one\n", b"tWo\n"]).first_difference,
                 Some(5)
             );
-            assert_eq!(compare_among(6, recorded, &[b"one\n"]).first_difference, Some(4));
-            assert_eq!(compare_among(6, recorded, &[b"one\ntwo\n!"]).first_difference, Some(8));
+            assert_eq!(
+                compare_among(ByOthers::Exactly(6), recorded, &[b"one\n"]).first_difference,
+                Some(4)
+            );
+            assert_eq!(
+                compare_among(ByOthers::Exactly(6), recorded, &[b"one\ntwo\n!"]).first_difference,
+                Some(8)
+            );
         }
+    }
+    #[test]
+    fn it_may_be_unknown_how_much_others_wrote() {
+        let at_most = |chunks: &[&[u8]]| compare_among(ByOthers::AtMost(14), b"child\none\ntwo\n", chunks);
+        for chunks in [
+            &[&b"one\n"[..], b"two\n"][..],
+            &[b"two\n"],
+            &[b"child\n", b"two\n"],
+            &[],
+        ] {
+            assert!(at_most(chunks).is_same(), "{chunks:?}");
+        }
+        assert_eq!(at_most(&[b"two\n"]).others_bytes, 10);
+        assert!(!at_most(&[b"two\n", b"one\n"]).is_same(), "in another order");
+        assert!(!at_most(&[b"three\n"]).is_same());
+        // As good as a copy that could not be kept in full allows.
+        assert!(at_most(&[b"one\n", b"two\n", b"three\n"]).is_prefix());
     }
 }

@@ -31,7 +31,7 @@ impl Plan {
     pub fn in_run(loaded: &LoadedRun, found: Vec<Found>) -> Result<Plan> {
         let in_run = |loaded: &LoadedRun, found: Found| {
             let directory = loaded.run.path().to_owned();
-            if !found.is_in_run || !Plan::put_turns(&directory, &found.schedule) {
+            if !found.is_in_run || !Plan::put_turns(loaded, &found.schedule) {
                 return Plan::in_directory_of_its_own(loaded, found.schedule);
             }
             Ok(Plan {
@@ -64,9 +64,11 @@ impl Plan {
         };
         let bytes = log_format::turns::encode(&order, &Wanted::default());
         let write = |plan: &mut Plan, loaded: &LoadedRun| -> Result<()> {
-            if !loaded.shares_memory
-                || write_whole(&plan.directory.join(turns_file::PROCESS_ORDER_FILE_NAME), &bytes).is_ok()
-            {
+            if !loaded.shares_memory {
+                return Ok(());
+            }
+            let is_room = plan._temporary.is_some() || loaded.room.take(bytes.len() as u64);
+            if is_room && write_whole(&plan.directory.join(turns_file::PROCESS_ORDER_FILE_NAME), &bytes).is_ok() {
                 return Ok(());
             }
             let moved = Plan::in_directory_of_its_own(loaded, plan.schedule.clone())?;
@@ -88,13 +90,15 @@ impl Plan {
         std::iter::once(self).chain(&self.processes)
     }
 
-    /// Puts the order of inputs, if there is one, beside the gates. False: it cannot be written there.
-    fn put_turns(directory: &Path, schedule: &Schedule) -> bool {
-        run_store::remove_abandoned_parts(&directory.join(turns_file::FILE_NAME));
-        let written = schedule
-            .turns()
-            .map(|turns| turns::write(directory, turns, &Wanted::default()));
-        written.is_none_or(|written| written.is_ok())
+    /// Puts the order of inputs, if there is one, beside the gates. False: it cannot be written there, or may not be.
+    fn put_turns(loaded: &LoadedRun, schedule: &Schedule) -> bool {
+        let path = loaded.run.file(turns_file::FILE_NAME);
+        run_store::remove_abandoned_parts(&path);
+        let Some(turns) = schedule.turns() else {
+            return true;
+        };
+        let bytes = log_format::turns::encode(turns, &Wanted::default());
+        loaded.room.take(bytes.len() as u64) && write_whole(&path, &bytes).is_ok()
     }
 
     fn in_directory_of_its_own(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {

@@ -20,6 +20,7 @@ use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::SlotSnapshot;
 use run_store::Text;
+use run_store::Truncated;
 use runtime_abi::start_file::CHECKS as START_CHECKS;
 use runtime_abi::start_file::check as start_check;
 use std::collections::BTreeMap;
@@ -194,20 +195,35 @@ fn split(bytes: &[u8]) -> Vec<Text> {
     }
 }
 
-/// Makes the parts of all processes complete. True: one of them did not come far enough to be part of the run.
-pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
+/// What is said of processes other than the first where the run is described.
+#[derive(Debug, Default)]
+pub struct SealedOthers {
+    /// One of them did not come far enough to be part of the run.
+    pub is_one_left_out: bool,
+    /// Why the log of one of them ends before it did.
+    pub truncated: Option<Truncated>,
+}
+
+/// Makes the parts of all processes complete.
+pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<SealedOthers> {
     let known = describe_all(run, first)?;
     let begun = run.control()?.header()?.processes;
-    for (number, mut meta) in known.clone() {
+    let mut others = SealedOthers {
+        is_one_left_out: known.len() as u32 + 1 < begun,
+        truncated: None,
+    };
+    for (number, mut meta) in known {
         let part = run.process(number);
         let control = part.control()?;
         let (header, slots) = (control.header()?, control.slots()?);
+        others.truncated = others.truncated.or(header.truncated);
         meta.ending = Some(Ending {
             duration_ms: 0,
             cpu_ms: 0,
             memory_bytes: 0,
             outcome: outcome(&header),
             truncated: header.truncated,
+            others_truncated: None,
             forked: header.forked,
             unknown_call: header.unknown_call,
             refused_call: header.refused_call,
@@ -224,7 +240,7 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<bool> {
         meta.files = part.checksums()?;
         part.seal_part(&meta)?;
     }
-    Ok(known.len() as u32 + 1 < begun)
+    Ok(others)
 }
 
 /// How a process ended, by its own account.

@@ -266,6 +266,7 @@ impl Recording {
             memory_bytes,
             outcome,
             truncated,
+            others_truncated: None,
             forked: header.forked,
             unknown_call: header.unknown_call,
             refused_call: header.refused_call,
@@ -295,9 +296,10 @@ impl Recording {
         meta.unrecorded_calls = sites.unrecorded(run, meta)?;
         meta.instrumentation = instrumentation::of(meta);
         meta.files = run.checksums()?;
-        let is_one_left_out = processes::seal_all(run, meta)?;
-        if let Some(ending) = meta.ending.as_mut().filter(|_| is_one_left_out) {
-            ending.forked = true;
+        let others = processes::seal_all(run, meta)?;
+        if let Some(ending) = &mut meta.ending {
+            ending.forked |= others.is_one_left_out;
+            ending.others_truncated = others.truncated;
         }
         run.seal(meta)?;
         Ok(())

@@ -160,6 +160,14 @@ pub fn notes(loaded: &LoadedRun) -> Vec<String> {
     if let Some(reason) = loaded.truncated {
         notes.push(format!("the recording ends before the program did, because {reason}"));
     }
+    for process in &loaded.processes {
+        if let Some(reason) = process.truncated {
+            notes.push(format!(
+                "the recording of process {} ends before that did, because {reason}",
+                process.beginning.process
+            ));
+        }
+    }
     if loaded.meta.ending.as_ref().is_some_and(|ending| ending.forked) {
         notes.push("the program started processes that were not recorded; in replay there are none".to_owned());
     }

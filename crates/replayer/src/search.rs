@@ -245,7 +245,12 @@ pub fn search(
             let _ = fs::remove_file(&state_file);
         }
         // Also if nothing is to be found: it is not searched for again.
-        _ => write_whole(&state_file, &search.save())?,
+        _ => {
+            let saved = search.save();
+            // Without it, whoever wants to go on searching begins anew.
+            let is_room = loaded.room.take(saved.len() as u64);
+            write_whole(&state_file, if is_room { &saved } else { &[] })?;
+        }
     }
     Ok(Searched {
         kept: false,

@@ -137,7 +137,7 @@ pub fn replay_from(
         let pass = if show == Show::Output { pass } else { PassTo::nowhere() };
         Ok::<_, Error>(match start.from.map(|checkpoint| checkpoint.shown(stream)) {
             Some((shown, difference)) => Compare::after(file, shown, difference, pass).map_err(unreadable)?,
-            None => Compare::new(file, loaded.others_bytes[stream], pass),
+            None => Compare::new(file, loaded.others[stream], pass),
         })
     };
     let output = [

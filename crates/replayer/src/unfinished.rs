@@ -4,6 +4,7 @@
 //! Whether output arrived, the kept copy tells: processes write there in turns, whose order is logged, so it is known where
 //! in it the bytes have to be. A turn that was taken and not used is passed over in replay.
 use crate::loaded::Overview;
+use crate::output::ByOthers;
 use log_format::inputs;
 use log_format::inputs::CHECKED_BYTES;
 use log_format::inputs::Entry;
@@ -12,6 +13,7 @@ use log_format::inputs::Lengths;
 use log_format::inputs::labels::LABEL;
 use run_model::ThreadIndex;
 use run_store::Ended;
+use run_store::Origin;
 use run_store::RunDirectory;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -43,7 +45,7 @@ pub struct Unfinished {
     /// For standard output and error: turns that were taken and not used.
     pub skipped_turns: [BTreeSet<u32>; 2],
     /// Bytes there that no replay writes: those of programs that are not recorded, and parts of what somebody wrote who was killed meanwhile.
-    pub others_bytes: [u64; 2],
+    pub others: [ByOthers; 2],
 }
 
 impl Unfinished {
@@ -62,7 +64,7 @@ impl Unfinished {
                 }
             }
         }
-        unfinished.others_bytes = by_others(first, lost);
+        unfinished.others = by_others(run, first, lost);
         unfinished
     }
 
@@ -149,24 +151,33 @@ struct Lost {
 }
 
 /// Bytes of standard output and error that no replay writes: more arrived than the processes of the run logged.
-fn by_others(first: &Overview, lost: [Lost; 2]) -> [u64; 2] {
+fn by_others(run: &RunDirectory, first: &Overview, lost: [Lost; 2]) -> [ByOthers; 2] {
     let all = || std::iter::once(first).chain(&first.processes);
+    let replaced = all().filter(|process| process.header.ended == Ended::Replaced).count();
+    let executed = all()
+        .filter(|process| process.header.origin == Origin::Executed)
+        .count();
     let were_there = first.header.forked
         || first.header.spawned > 0
         // What it adds counts as theirs.
         || first.meta.ending.as_ref().is_some_and(|ending| ending.stdout.on_terminal)
-        // Who could not be recorded to the end wrote on.
+        // Who could not be recorded to the end, or not at all, wrote on.
         || all().any(|process| process.header.truncated.is_some())
-        || all().any(|process| process.header.ended == Ended::Replaced);
-    let Some(ending) = first.meta.ending.as_ref() else {
-        return [0, 0];
-    };
-    let arrived = [ending.stdout.bytes, ending.stderr.bytes];
+        || first.header.origin == Origin::First && first.processes.len() + 1 < first.header.processes as usize
+        || executed < replaced;
+    // When one thread's log ends, others have logged what depends on more than there is, which is not replayed.
+    let is_all_replayed = !all().any(|process| process.header.truncated.is_some() && process.slots.len() > 1);
+    let ending = first.meta.ending.as_ref();
+    let kept = ending.map(|ending| [ending.stdout, ending.stderr]);
     [0, 1].map(|stream| {
         let logged: u64 = all().map(|process| process.header.shown_bytes[stream]).sum();
-        match were_there || lost[stream].has_parts {
-            true => (arrived[stream] + lost[stream].logged).saturating_sub(logged),
-            false => 0,
+        let is_any = were_there || lost[stream].has_parts;
+        match kept.map(|kept| kept[stream]).filter(|kept| kept.complete) {
+            Some(kept) if is_all_replayed && (is_any || replaced > 0) => {
+                ByOthers::Exactly((kept.bytes + lost[stream].logged).saturating_sub(logged))
+            }
+            _ if is_any => ByOthers::AtMost(fs::metadata(run.file(STREAMS[stream])).map_or(0, |file| file.len())),
+            _ => ByOthers::Exactly(0),
         }
     })
 }

@@ -29,6 +29,8 @@ const RECORDING: &str = "recording.json";
 pub const PROGRAM: &str = "program";
 /// What a program that was executed says of how it was, and where its files were.
 const START_FILES: [&str; 5] = ["start", "arguments", "environment", "objects", "maps"];
+/// What the program printed, as far as it is kept.
+const OUTPUT_FILES: [&str; 2] = ["stdout", "stderr"];
 const CONTROL: &str = "control";
 /// `process-N`: the part of a process other than the first.
 const PROCESS: &str = "process-";
@@ -175,21 +177,27 @@ impl RunDirectory {
         }
     }
 
-    /// The checksums of files that say how the program was started, as far as there are any.
+    /// The checksums of files that say how the program was started, and of what it printed, as far as there are any.
     pub fn checksums(&self) -> Result<BTreeMap<String, String>> {
-        let names = START_FILES.iter().filter(|name| self.file(name).is_file());
+        let names = START_FILES.iter().chain(&OUTPUT_FILES);
+        let names = names.filter(|name| self.file(name).is_file());
         names
             .map(|name| Ok(((*name).to_owned(), hash_file(&self.file(name))?.0)))
             .collect()
     }
 
-    /// Refuses a run in which one of these files is another than was recorded.
+    /// Refuses a run in which one of the files that say how the program was started is another than was recorded.
     pub fn check_files(&self, meta: &RunMeta) -> Result<()> {
-        for (name, recorded) in meta
-            .files
-            .iter()
-            .filter(|(name, _)| START_FILES.contains(&name.as_str()))
-        {
+        self.check_those(meta, &START_FILES)
+    }
+
+    /// The same for what it printed, which may be much: for those who compare it.
+    pub fn check_output(&self, meta: &RunMeta) -> Result<()> {
+        self.check_those(meta, &OUTPUT_FILES)
+    }
+
+    fn check_those(&self, meta: &RunMeta, names: &[&str]) -> Result<()> {
+        for (name, recorded) in meta.files.iter().filter(|(name, _)| names.contains(&name.as_str())) {
             let path = self.file(name);
             let (found, _) = hash_file(&path)?;
             if found != *recorded {

@@ -20,6 +20,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+use std::time::Instant;
 
 /// How names of what is unfinished begin, in a store and beside the runs of `-o`.
 pub(crate) const HIDDEN: &str = ".refrain-";
@@ -129,7 +132,7 @@ pub fn end() {
 fn settle(path: &Path) {
     let Ok(mut file) = File::open(path) else { return };
     let mut noted = Vec::new();
-    if file.try_lock().is_err() || file.read_to_end(&mut noted).is_err() {
+    if !is_abandoned(path, &file) || file.read_to_end(&mut noted).is_err() {
         return;
     }
     for path in noted.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
@@ -166,6 +169,26 @@ pub(crate) fn remove_parts(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
     }
 }
 
+/// How long a lock may outlive who took it: a child that was just being made has it as well, and is about to die or to become another program.
+const LOCK_OUTLIVES: Duration = Duration::from_millis(100);
+
+/// Does nobody hold this, whose name has the number of its maker? Then it is ours.
+fn is_abandoned(path: &Path, file: &File) -> bool {
+    let began = Instant::now();
+    loop {
+        if file.try_lock().is_ok() {
+            return true;
+        }
+        // If the maker is not found, it may also be somewhere else, where processes have other numbers.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_made_here = name.split('-').find(|word| is_number(word)).is_none_or(is_running);
+        if is_made_here || began.elapsed() >= LOCK_OUTLIVES {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 fn is_number(text: &str) -> bool {
     (1..=9).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -177,7 +200,7 @@ fn is_running(process: &str) -> bool {
 /// Removes an unfinished directory that nobody holds.
 pub(crate) fn remove_if_abandoned(path: &Path) {
     if let Ok(directory) = File::open(path)
-        && directory.try_lock().is_ok()
+        && is_abandoned(path, &directory)
     {
         let _ = fs::remove_dir_all(path);
     }
@@ -228,5 +251,29 @@ impl Drop for Unfinished {
             // What cannot be removed now is removed by the next command.
             let _ = fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_outlives_its_taker_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // No process has a number of so many digits.
+        let path = folder.path().join(format!("{WORK}999999999"));
+        let held = locked(&path).expect("a file");
+        let holder = thread::spawn(move || {
+            thread::sleep(LOCK_OUTLIVES / 4);
+            drop(held);
+        });
+        remove_abandoned(folder.path());
+        holder.join().expect("it ends");
+        assert!(!path.exists(), "whose taker is gone, and then its lock");
+        let ours = folder.path().join(format!("{WORK}{}", std::process::id()));
+        let _held = locked(&ours).expect("a file");
+        remove_abandoned(folder.path());
+        assert!(ours.exists(), "what is in use stays");
     }
 }

@@ -154,6 +154,9 @@ pub struct Ending {
     /// Why the log ends before the program did.
     #[serde(default)]
     pub truncated: Option<Truncated>,
+    /// Why the log of one of the processes that it started ends before that did.
+    #[serde(default)]
+    pub others_truncated: Option<Truncated>,
     /// The program started processes that were not recorded.
     #[serde(default)]
     pub forked: bool,

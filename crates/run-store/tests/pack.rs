@@ -129,6 +129,7 @@ fn ending() -> Ending {
         memory_bytes: 1,
         outcome: Outcome::Exited(1),
         truncated: None,
+        others_truncated: None,
         forked: false,
         unknown_call: None,
         refused_call: None,

@@ -76,6 +76,7 @@ fn ending(outcome: Outcome) -> Ending {
         memory_bytes: 1 << 20,
         outcome,
         truncated: Some(Truncated::NoSpace { errno: 28 }),
+        others_truncated: Some(Truncated::SizeLimit),
         forked: false,
         unknown_call: None,
         refused_call: None,

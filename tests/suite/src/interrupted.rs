@@ -4,6 +4,7 @@ use crate::command::Line;
 use crate::command::kill_group;
 use crate::failed;
 use crate::guest::Guest;
+use crate::kept::disk_bytes;
 use crate::recording::Recorded;
 use crate::recording::field_in;
 use crate::recording::record;
@@ -108,7 +109,7 @@ impl Drop for Underway {
     }
 }
 
-fn signal(pid: u32, signal: Signal) -> Checked {
+pub(crate) fn signal(pid: u32, signal: Signal) -> Checked {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return failed(format!("{pid} is no process"));
     };
@@ -344,8 +345,17 @@ fn kept_on_failure(sandbox: &Sandbox, guest: &Guest) -> Checked {
 
 fn size_limit(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &[])?;
-    let recorded = record(sandbox, "run", &["--max-size", "640K"], &program, LIMIT)?;
-    check_truncated(sandbox, &recorded, "--max-size was reached")
+    for kilobytes in [640, 2048] {
+        let size = format!("{kilobytes}K");
+        let recorded = record(sandbox, &size, &["--max-size", &size], &program, LIMIT)?;
+        check_truncated(sandbox, &recorded, "--max-size was reached")?;
+        // It was replayed, and what that makes of it is kept with it only if there is room.
+        let bytes = disk_bytes(&recorded.directory)?;
+        require(bytes <= kilobytes << 10, || {
+            format!("replayed, a run with --max-size {size} takes {bytes} bytes")
+        })?;
+    }
+    Ok(())
 }
 
 fn time_limit(sandbox: &Sandbox, guest: &Guest) -> Checked {

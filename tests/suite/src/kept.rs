@@ -1,10 +1,14 @@
 //! Caps are caps, other bytes than were written are told, and nothing is left behind.
 use crate::Checked;
 use crate::failed;
+use crate::interrupted::SmallDisk;
+use crate::interrupted::children;
+use crate::interrupted::signal;
 use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
 use libtest_mimic::Trial;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +16,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
+use std::time::Instant;
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -19,9 +24,12 @@ pub fn trials() -> Vec<Trial> {
         trial("kept/cap_on_many_processes", |s| cap(s, MANY, true)),
         trial("kept/cap_that_is_not_reached", |s| cap(s, "echo hello", false)),
         trial("kept/cap_below_what_a_run_takes", cap_too_small),
-        trial("kept/flipped_bits_of_how_programs_start", flipped),
+        trial("kept/cap_on_one_process_of_several", cap_on_child),
+        trial("kept/full_disks_of_families", full_disks),
+        trial("kept/flipped_bits_of_what_has_checksums", flipped),
         trial("kept/killed_replays_leave_nobody", killed_replays),
         trial("kept/killed_commands_leave_nothing", killed_commands),
+        trial("kept/programs_of_killed_recorders_go_on", killed_recorders),
         trial("kept/latest_leads_somewhere", latest),
     ]
 }
@@ -29,7 +37,8 @@ pub fn trials() -> Vec<Trial> {
 const LOUD: &str = "i=0; while [ $i -lt 50 ]; do head -c 200000 /dev/zero; i=$((i+1)); done";
 const MANY: &str = "i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i+1)); done; echo end";
 
-fn disk_bytes(folder: &Path) -> Checked<u64> {
+/// Bytes on the disk of all that is in a folder, and of itself.
+pub fn disk_bytes(folder: &Path) -> Checked<u64> {
     let mut bytes = fs::symlink_metadata(folder)?.blocks() * 512;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -81,6 +90,75 @@ fn cap_too_small(sandbox: &Sandbox) -> Checked {
     require(left == 0, || ended.told("something is left"))
 }
 
+/// Only the log of a process that was forked is cut, and what that prints later is not replayed.
+fn cap_on_child(sandbox: &Sandbox) -> Checked {
+    // It reads every byte with a call of its own.
+    fs::write(sandbox.work().join("numbers"), "7777777\n".repeat(8000))?;
+    let script = "(echo child; while read x; do :; done < numbers; echo more); echo end";
+    let line = sandbox.refrain([
+        "record",
+        "--scope",
+        "inputs",
+        "--max-size",
+        "1M",
+        "-o",
+        "run",
+        "--",
+        "/bin/sh",
+        "-c",
+        script,
+    ]);
+    let ended = sandbox.run(&line)?.expect_status(0)?;
+    require(ended.stdout_text() == "child\nmore\nend\n", || {
+        ended.told("the program was disturbed")
+    })?;
+    let why = "--max-size was reached";
+    require(ended.stderr_text().contains(why), || {
+        ended.told("record does not say what is cut")
+    })?;
+    let info = sandbox
+        .run(&sandbox.refrain(["info", "--json", "./run"]))?
+        .expect_status(0)?;
+    let info: Value = serde_json::from_slice(&info.stdout).or_else(|e| failed(format!("not JSON: {e}")))?;
+    let (whole, first) = (&info["truncated"], &info["meta"]["ending"]["truncated"]);
+    let child = &info["processes"][0]["truncated"];
+    require(!whole.is_null() && first.is_null() && !child.is_null(), || {
+        format!("truncated: the run {whole}, the first process {first}, the other {child}")
+    })?;
+    let told = sandbox.run(&sandbox.refrain(["info", "./run"]))?.expect_status(0)?;
+    require(told.stdout_text().contains("truncated   the log of process 1"), || {
+        told.told("it does not say which log is cut")
+    })?;
+    let replayed = sandbox.run(&sandbox.refrain(["replay", "./run"]))?.expect_status(0)?;
+    require(replayed.stdout_text() == "child\nend\n", || {
+        replayed.told("it prints something else than was recorded")
+    })?;
+    require(replayed.stderr_text().contains(why), || {
+        replayed.told("replay does not say what is cut")
+    })
+}
+
+/// Disks that are full at one moment or another of a program that starts others, or when it has ended.
+fn full_disks(sandbox: &Sandbox) -> Checked {
+    let script = "for i in 1 2 3; do (echo child $i; /bin/true); done; echo end";
+    for kilobytes in (700..1500).step_by(40) {
+        let disk = SmallDisk::mount(sandbox, &format!("{kilobytes}k"))?;
+        let line = sandbox.refrain([
+            "record", "--scope", "inputs", "-o", "disk/run", "--", "/bin/sh", "-c", script,
+        ]);
+        let ended = sandbox.run(&line)?.expect_status(0)?;
+        require(ended.stdout_text() == "child 1\nchild 2\nchild 3\nend\n", || {
+            ended.told(&format!("a disk of {kilobytes} KB disturbs the program"))
+        })?;
+        sandbox
+            .run(&sandbox.refrain(["replay", "--quiet", "./disk/run"]))?
+            .expect_status(0)?;
+        drop(disk);
+        fs::remove_dir(sandbox.work().join("disk"))?;
+    }
+    Ok(())
+}
+
 fn flipped(sandbox: &Sandbox) -> Checked {
     let line = sandbox.refrain([
         "record",
@@ -95,13 +173,13 @@ fn flipped(sandbox: &Sandbox) -> Checked {
     ]);
     sandbox.run(&line)?.expect_status(0)?;
     let run = sandbox.work().join("run");
-    let mut files = vec![run.join("run.json")];
+    let mut files = vec![run.join("run.json"), run.join("stdout")];
     for entry in fs::read_dir(&run)? {
         let part = entry?.path();
         let names = ["run.json", "start", "arguments", "environment"];
         files.extend(names.iter().map(|name| part.join(name)).filter(|path| path.is_file()));
     }
-    require(files.len() >= 5, || format!("only {files:?}"))?;
+    require(files.len() >= 6, || format!("only {files:?}"))?;
     for path in &files {
         let whole = fs::read(path)?;
         for step in 0..8 {
@@ -227,6 +305,30 @@ fn killed_commands(sandbox: &Sandbox) -> Checked {
     sandbox.run(&sandbox.refrain(["rm", "--all"]))?.expect_status(0)?;
     let left = fs::read_dir(sandbox.runs())?.count();
     require(left == 0, || format!("{left} things are left in the store"))
+}
+
+/// When the recorder is killed before it has answered what a program asks it, that does not wait for the answer.
+fn killed_recorders(sandbox: &Sandbox) -> Checked {
+    const LONGEST: Duration = Duration::from_secs(6);
+    for attempt in 0..4 {
+        let line = sandbox.refrain(["record", "--scope", "inputs", "--", "/bin/sh", "-c", "exit 0"]);
+        let mut recorder = line.spawn()?;
+        while children(recorder.id())?.is_empty() && recorder.try_wait()?.is_none() {
+            thread::sleep(Duration::from_micros(200));
+        }
+        signal(recorder.id(), Signal::STOP)?;
+        thread::sleep(Duration::from_millis(400));
+        recorder.kill()?;
+        recorder.wait()?;
+        let killed = Instant::now();
+        while !running_in(sandbox.work()).is_empty() {
+            require(killed.elapsed() < LONGEST, || {
+                format!("attempt {attempt}: still running after {:?}", killed.elapsed())
+            })?;
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
 }
 
 fn latest(sandbox: &Sandbox) -> Checked {

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Files that say how a program is started: with another byte in one of them, a run is refused, or what is wrong is not used.
-const SAYS_HOW_TO_START: [&str; 4] = ["run.json", "start", "arguments", "environment"];
+/// Files that have checksums: with another byte in one of them, a run is refused, or what is wrong is not used.
+const HAVE_CHECKSUMS: [&str; 6] = ["run.json", "start", "arguments", "environment", "stdout", "stderr"];
 /// Prints more than any cap here allows.
 const LOUD: &str = "i=0; while [ $i -lt 40 ]; do head -c 200000 /dev/zero; i=$((i+1)); done";
 /// Starts more processes than there is room for.
@@ -50,7 +50,7 @@ impl Damages {
 
     fn damage_run(&self, chamber: &mut Chamber) -> Result<String, Failure> {
         let script = *chamber.dice.one_of(&[FAMILY, ALONE]);
-        chamber.record(script)?;
+        chamber.put_run(script)?;
         let run = chamber.store().join("sh-0");
         let mut files = checks::files_below(&run)?;
         files.retain(|path| path.is_file());
@@ -58,7 +58,7 @@ impl Damages {
         let victim = chamber.dice.one_of(&files).clone();
         let how = damage(chamber, &victim)?;
         let name = victim.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let replays: &[i32] = match SAYS_HOW_TO_START.contains(&name.as_str()) {
+        let replays: &[i32] = match HAVE_CHECKSUMS.contains(&name.as_str()) {
             true => &[0, 3],
             false => &[0, 1, 3],
         };

@@ -71,7 +71,7 @@ impl Victims {
     pub fn kill_one(&mut self, chamber: &mut Chamber) -> Result<String, Failure> {
         fs::copy(&self.archive, chamber.work().join("ready.refrain"))?;
         let script = *chamber.dice.one_of(&[FAMILY, ALONE]);
-        chamber.record(script)?;
+        chamber.put_run(script)?;
         let (name, words) = *chamber.dice.one_of(&COMMANDS);
         let usual = self.took.get(name).copied().unwrap_or(Duration::from_millis(200));
         let delay = usual.mul_f64(chamber.dice.below(1200) as f64 / 1000.0);

@@ -7,6 +7,7 @@ use run_store::write_whole_with;
 use runtime_abi::schedule_file;
 use serde::Deserialize;
 use serde::Serialize;
+use std::convert::Infallible;
 use std::fs;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -15,6 +16,8 @@ use std::path::Path;
 /// Version of the computation; a schedule kept by another one is computed anew.
 const PLAN_VERSION: u32 = 2;
 const KEY_FILE: &str = "schedule.json";
+/// Its numbers, written out, are less than this.
+const KEY_BYTES_MAX: u64 = 4096;
 
 /// What is known about a computed schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,10 +77,13 @@ pub fn kept(loaded: &LoadedRun) -> Option<(Schedule, Statistics)> {
     Some((schedule, key.statistics))
 }
 
-/// Writes the schedule into the run directory. False: that is not ours to write.
+/// Writes the schedule into the run directory. False: that is not ours to write, or it would be more than the run may take on the disk.
 pub fn keep(loaded: &LoadedRun, schedule: &Schedule, statistics: Statistics) -> bool {
     let directory = loaded.run.path();
     let (file, key_file) = (directory.join(schedule_file::FILE_NAME), directory.join(KEY_FILE));
+    if loaded.room.is_limited() && !(loaded.room.take(bytes_of(schedule)) && loaded.room.take(KEY_BYTES_MAX)) {
+        return false;
+    }
     run_store::remove_abandoned_parts(&file);
     run_store::remove_abandoned_parts(&key_file);
     let written = write_schedule(&file, schedule).and_then(|hash| {
@@ -91,6 +97,16 @@ pub fn keep(loaded: &LoadedRun, schedule: &Schedule, statistics: Statistics) -> 
         write_whole(&key_file, &key)
     });
     written.is_ok()
+}
+
+/// The size of the file with this schedule.
+fn bytes_of(schedule: &Schedule) -> u64 {
+    let mut bytes = 0;
+    let Ok(()) = log_format::schedule::encode_to(schedule, |part| {
+        bytes += part.len() as u64;
+        Ok::<(), Infallible>(())
+    });
+    bytes
 }
 
 /// Writes the file that the runtime reads, and returns its hash.

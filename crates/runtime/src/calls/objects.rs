@@ -36,6 +36,7 @@ use runtime_abi::call_sites::Object;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::Table;
 use runtime_abi::call_sites::state;
+use runtime_abi::origin;
 use runtime_abi::question;
 
 /// Objects that a process has at a time; of further ones, calls are not replaced.
@@ -43,6 +44,8 @@ const LOADED_MAX: usize = 1024;
 /// How long an answer may take, and how often we look for it if nobody wakes us.
 const PATIENCE_NS: u64 = 10_000_000_000;
 const LOOK_EVERY_NS: u64 = 50_000_000;
+/// The same for a process that does not find the tool, and may be where processes have other numbers.
+const PATIENCE_WITHOUT_TOOL_NS: u64 = 2_000_000_000;
 
 /// The loader's `r_debug`.
 static DEBUGGER_INTERFACE: AtomicU64 = AtomicU64::new(0);
@@ -335,13 +338,21 @@ fn ask(name: &[u8], whose: Whose) {
 
 /// False: it has taken too long, and nobody is to wait any more.
 fn wait_while(word: &AtomicU32, value: u32, waited: &mut u64) -> bool {
-    if *waited >= PATIENCE_NS {
+    if *waited >= PATIENCE_NS || is_tool_gone(*waited) {
         word.store(question::CLOSED, Relaxed);
         return false;
     }
     sys::shared_futex_wait(word, value, LOOK_EVERY_NS);
     *waited += LOOK_EVERY_NS;
     true
+}
+
+/// Was the tool killed, so that nobody answers any more? The program goes on without it.
+fn is_tool_gone(waited: u64) -> bool {
+    let root = control::root();
+    // The first process is the tool's child, and sees it.
+    let sees_tool = control::header().identity.origin.load(Relaxed) == origin::FIRST;
+    waited > 0 && !sys::is_process(root.identity.tool) && (sees_tool || waited >= PATIENCE_WITHOUT_TOOL_NS)
 }
 
 /// What the loader tells debuggers (`link.h`).

@@ -90,13 +90,10 @@ impl Local {
                 false => real(own),
             })
         });
-        if result >= 0 {
-            if number == libc::SYS_writev {
-                descriptors::count_shown(arguments[0], result as u64);
-            }
-            if let Some(given) = echoes::range(number, arguments) {
-                ranges.add(given.address, given.from, given.bytes);
-            }
+        if result >= 0
+            && let Some(given) = echoes::range(number, arguments)
+        {
+            ranges.add(given.address, given.from, given.bytes);
         }
         let mut entry = self.input_entry(number, result, check(number, arguments, result));
         if table::acts_on_others(number) && began != 0 {
@@ -105,7 +102,13 @@ impl Local {
         } else if began != 0 && log_format::inputs::waits(number as u32) {
             entry.check = log_format::inputs::duration(began, entry.time);
         }
-        self.log_entry(entry, ranges.all());
+        let is_shown = number == libc::SYS_writev && result > 0;
+        if is_shown {
+            descriptors::count_shown(arguments[0], result as u64);
+        }
+        if !self.log_entry(entry, ranges.all()) && is_shown {
+            uncount_shown(arguments[0], result as u64);
+        }
         if !self.inside_event.get() {
             self.complete();
             self.take_in(number, ranges.all());
@@ -146,9 +149,12 @@ impl Local {
         // Counted first: if it is logged and never happens, the tool finds it missing.
         descriptors::count_shown(arguments[0], expected as u64);
         let began = self.input_entry(number, expected, check);
-        self.log_entry(began, &[]);
+        let is_logged = self.log_entry(began, &[]);
+        if !is_logged {
+            uncount_shown(arguments[0], expected as u64);
+        }
         let result = self.blocking(|| passed_on::write(stream, arguments[0], || real(arguments)));
-        if result != expected {
+        if result != expected && is_logged {
             let check = if result < 0 { 0 } else { check };
             descriptors::count_shown(arguments[0], (result.max(0) - expected) as u64);
             let mut entry = self.input_entry(number, result, check);
@@ -181,19 +187,28 @@ impl Local {
         self.log_entry(self.input_entry(number, result, check), ranges);
     }
 
+    /// False: recording has stopped, and a replay ends before this call.
     #[inline]
-    pub fn log_entry(&self, entry: Entry, ranges: &[Range]) {
+    pub fn log_entry(&self, entry: Entry, ranges: &[Range]) -> bool {
         self.note_label(entry.number, entry.time, self.inputs.call_stack.get() as usize);
-        self.append_entry(entry, ranges);
+        self.append_entry(entry, ranges)
     }
 
+    /// The same, of an entry that needs no label.
     #[inline]
-    pub fn append_entry(&self, entry: Entry, ranges: &[Range]) {
+    pub fn append_entry(&self, entry: Entry, ranges: &[Range]) -> bool {
         // SAFETY: the kernel has just written these ranges.
-        if !unsafe { self.inputs.writer.append(entry, ranges) } && self.slot.lost.load(Relaxed) == 0 {
+        let is_logged = unsafe { self.inputs.writer.append(entry, ranges) };
+        if !is_logged && self.slot.lost.load(Relaxed) == 0 {
             self.slot.lost.store(self.event() + 1, Relaxed);
         }
+        is_logged
     }
+}
+
+/// What could not be logged is not written again in replay, and belongs to those who are not recorded.
+fn uncount_shown(descriptor: usize, bytes: u64) {
+    descriptors::count_shown(descriptor, bytes.wrapping_neg());
 }
 
 /// When a call of several threads' was over: scope `inputs` knows nothing else about their order. A clock that was read
