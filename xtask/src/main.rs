@@ -180,7 +180,7 @@ fn test() -> Result<(), Failure> {
         .run()?;
     fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])?;
     // So many as take about 45 seconds, with a seed that is printed: what is found is found again by it.
-    torture::torture(&["--kills", "40", "--faults", "40"])
+    torture::torture(&["--kills", "80", "--faults", "80"])
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {
