@@ -226,12 +226,27 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
     }
     let name = spelling(run, store);
     let settings = &recorded.meta.settings;
-    if settings.scope == Scope::Inputs && ending.threads > 1 && !settings.sync_order {
+    if ending.overruns > 0 {
+        say(format_args!("{}", overrun(ending.overruns)));
+    }
+    let knows_more = settings.sync_order || settings.one_at_a_time;
+    if settings.scope == Scope::Inputs && ending.threads > 1 && !knows_more {
         say(format_args!(
             "only the order of their inputs is known of its threads, which may not be enough to bring it back; without --no-sync-order more is (docs/turns.md)"
         ));
     }
     say(format_args!("replay it with: refrain replay {name}"));
+}
+
+/// What a recording of one thread at a time could not wait for.
+pub fn overrun(times: u32) -> String {
+    format!(
+        "{} a thread made no call for so long that others went on beside it: what they did to each other meanwhile may not come back",
+        match times {
+            1 => "once".to_owned(),
+            _ => format!("{times} times"),
+        }
+    )
 }
 
 /// What became of a call that cannot be recorded.

@@ -318,6 +318,9 @@ fn write_info(
     if let Some(number) = overview.header.refused_call {
         writeln!(out, "calls       {}", record::refused(number))?;
     }
+    if overview.header.overruns > 0 {
+        writeln!(out, "threads     {}", record::overrun(overview.header.overruns))?;
+    }
     if !meta.redacted.is_empty() {
         writeln!(out, "redacted    {}", names_of(&meta.redacted))?;
     }
@@ -326,10 +329,10 @@ fn write_info(
         [] => String::new(),
         parts => format!(" without {}", parts.join(" and ")),
     };
-    let order = if meta.settings.sync_order {
-        " and the order of synchronisations"
-    } else {
-        ""
+    let order = match (meta.settings.sync_order, meta.settings.one_at_a_time) {
+        (_, true) => ", one thread at a time",
+        (true, false) => " and the order of synchronisations",
+        (false, false) => "",
     };
     writeln!(
         out,

@@ -203,7 +203,7 @@ fn explain(searched: &Searched, name: &str) {
         )),
         SearchOutcome::Exhausted { met } => say(format_args!(
             "no schedule was found that meets more than {met} of {} events: build the program with refrain cc and record it with \
-             --scope memory, if that is possible",
+             --scope memory, if that is possible; otherwise record it with --one-at-a-time",
             searched.events
         )),
         SearchOutcome::Unsteady { expected, met } => say(format_args!(

@@ -105,9 +105,15 @@ pub fn explain_run(
         }
     };
     if let Some(order) = plan.schedule.turns() {
+        let more = match loaded.meta.settings.one_at_a_time {
+            true => "what they did to each other was not all recorded",
+            false => {
+                "what they did to each other is not recorded at scope inputs, so the order alone may not be enough: with \
+                 `refrain record --one-at-a-time` more is"
+            }
+        };
         explained.hint = Some(format!(
-            "its threads were replayed one at a time, in the order of their inputs, of which {} of {} came again; what \
-             they did to each other is not recorded at scope inputs, so the order alone may not be enough (docs/turns.md)",
+            "its threads were replayed one at a time, in the order of their inputs, of which {} of {} came again; {more} (docs/turns.md)",
             turns.reached,
             order.events()
         ));

@@ -227,6 +227,7 @@ pub fn seal_all(run: &RunDirectory, first: &RunMeta) -> Result<SealedOthers> {
             forked: header.forked,
             unknown_call: header.unknown_call,
             refused_call: header.refused_call,
+            overruns: header.overruns,
             left_running: 0,
             unknown_threads: 0,
             threads: header.threads,

@@ -270,6 +270,7 @@ impl Recording {
             forked: header.forked,
             unknown_call: header.unknown_call,
             refused_call: header.refused_call,
+            overruns: header.overruns,
             left_running,
             unknown_threads: match header.ended {
                 // It was another program that was looked at.

@@ -142,6 +142,8 @@ pub struct HeaderSnapshot {
     pub unknown_call: Option<u32>,
     /// The same of the first one that was refused.
     pub refused_call: Option<u32>,
+    /// Recorded one thread at a time: how often others went on beside a thread that made no call.
+    pub overruns: u32,
     /// It has memory in common with other processes of the run.
     pub shares_memory: bool,
     /// Bytes logged as going to standard output and to standard error.
@@ -581,6 +583,7 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         pid: u32_at(bytes, offset_of!(ControlHeader, identity.pid)),
         unknown_call: u32_at(bytes, offset_of!(ControlHeader, progress.unknown_call)).checked_sub(1),
         refused_call: u32_at(bytes, offset_of!(ControlHeader, progress.refused_call)).checked_sub(1),
+        overruns: u32_at(bytes, offset_of!(ControlHeader, progress.overruns)),
         shares_memory: u32_at(bytes, offset_of!(ControlHeader, progress.shares_memory)) != 0,
         shown_bytes: [0, 8].map(|stream| u64_at(bytes, offset_of!(ControlHeader, progress.shown_bytes) + stream)),
         divergence: decode_divergence(bytes),

@@ -166,6 +166,9 @@ pub struct Ending {
     /// Number of the first system call that cannot be recorded: the program was told that there is none.
     #[serde(default)]
     pub refused_call: Option<u32>,
+    /// Recorded one thread at a time: how often others went on beside a thread that made no call.
+    #[serde(default)]
+    pub overruns: u32,
     /// Processes that it started and that were still running when the recording ended.
     #[serde(default)]
     pub left_running: u32,

@@ -133,6 +133,7 @@ fn ending() -> Ending {
         forked: false,
         unknown_call: None,
         refused_call: None,
+        overruns: 0,
         left_running: 0,
         unknown_threads: 0,
         threads: 1,

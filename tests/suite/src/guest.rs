@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn all_guests_have_good_heads() {
-        for directory in ["coverage", "bugs", "probes", "turns", "ordered"] {
+        for directory in ["coverage", "bugs", "probes", "turns", "ordered", "alone"] {
             Guest::all_in(&crate::tool::guests().join(directory)).expect("good heads");
         }
     }

@@ -15,11 +15,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 const RECORDINGS: u32 = 5;
 const REPLAYS: u32 = 3;
 
-/// Without the order of synchronisations, and with it. Guests in `ordered` do not come back without.
-const GROUPS: [(&str, &str, &[&str]); 3] = [
+/// Without the order of synchronisations, with it, and recorded one at a time as well. Guests in `ordered` do not come back without the order, and
+/// those in `alone` only if they were recorded one at a time.
+const GROUPS: [(&str, &str, &[&str]); 5] = [
     ("turns", "turns", &["--no-sync-order"]),
     ("ordered", "turns", &[]),
     ("ordered", "ordered", &[]),
+    ("alone", "turns", &["--one-at-a-time"]),
+    ("alone", "alone", &["--one-at-a-time"]),
 ];
 
 pub fn trials() -> Result<Vec<Trial>, String> {
@@ -52,8 +55,8 @@ fn comes_back(sandbox: &Sandbox, directory: &str, guest: &Guest, more: &[&str]) 
 }
 
 fn is_refused_elsewhere(sandbox: &Sandbox) -> Checked {
-    for option in ["--sync-order", "--no-sync-order"] {
-        let line = sandbox.refrain(["record", option, "--", "/bin/true"]);
+    for option in ["--sync-order", "--no-sync-order", "--one-at-a-time"] {
+        let line = sandbox.refrain(["record", "--scope", "memory", option, "--", "/bin/true"]);
         let ended = sandbox.run(&line.within(LIMIT))?.expect_status(2)?;
         require(ended.stderr_text().contains("--scope inputs"), || {
             ended.told("expected the scope it goes with")

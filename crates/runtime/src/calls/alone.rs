@@ -7,18 +7,21 @@
 //!
 //! A thread that computes without any call keeps all others waiting. After [`OVERRUN_NS`] they go on beside it, and from there on nothing is promised; that is
 //! counted, and `record` says so.
+use crate::calls::descriptors;
 use crate::calls::table;
 use crate::control;
 use crate::local::Local;
 use crate::policy;
 use crate::sys;
 use crate::turns;
+use core::ffi::c_int;
 use core::ffi::c_long;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use run_model::Op;
+use runtime_abi::thread_state;
 
 /// How long others wait for a thread that makes no call.
 const OVERRUN_NS: u64 = 200_000_000;
@@ -47,6 +50,8 @@ fn lets_others_on(number: c_long, arguments: &[usize; 6]) -> bool {
     match number {
         libc::SYS_futex => turns::waits(arguments),
         libc::SYS_sched_yield => true,
+        // Others may wait to write there, too, and not for us (`recorded.rs`).
+        _ if table::writes(number) && descriptors::shown(arguments[0]).is_some() => false,
         _ => table::blocks(number) || log_format::inputs::waits(number as u32),
     }
 }
@@ -62,6 +67,7 @@ pub fn logs(local: &Local, number: c_long, arguments: &[usize; 6]) -> bool {
         && turns::does_nothing_but_wait_or_wake(arguments)
         && !local.calls_pass.get()
         && !local.is_creating.get()
+        && !local.has_ended()
 }
 
 /// Makes a call of the calling thread's; if it may wait for something, others go on meanwhile.
@@ -146,7 +152,7 @@ impl Local {
     pub fn arrive_alone(&self) {
         if is_recording() {
             self.come_in();
-            self.place_sync(Op::Resume, 0);
+            self.place_sync(Op::Resume, self.calls_made());
         } else if is_wanted() && turns::is_on() {
             self.resume_in_place();
         }
@@ -164,8 +170,11 @@ impl Local {
     /// Behind each call: here others may go on.
     #[inline]
     pub fn after_call_alone(&self, number: c_long, arguments: &[usize; 6]) {
-        // A thread that is being created cannot go on before its creation is over.
-        if !is_wanted() || self.inside_event.get() || self.is_creating.get() {
+        if !is_wanted() || self.inside_event.get() {
+            return;
+        }
+        // A thread that is being created cannot go on before its creation is over, and the end of a thread is the last that is known of it.
+        if self.is_creating.get() || self.has_ended() {
             return;
         }
         if turns::is_on() {
@@ -183,15 +192,24 @@ impl Local {
         if !was_out && others_wait && now().wrapping_sub(self.alone.since.get()) > SLICE_TICKS {
             self.go_out();
             self.come_in();
-            self.place_sync(Op::Resume, 0);
-        } else if was_out && control::is_threaded() && !has_place_at_end {
-            self.place_sync(Op::Resume, 0);
+            self.place_sync(Op::Resume, self.calls_made());
+        } else if was_out && !control::has_one_thread() && !has_place_at_end {
+            self.place_sync(Op::Resume, self.calls_made());
         }
     }
 
+    fn has_ended(&self) -> bool {
+        self.slot.state.load(Relaxed) == thread_state::EXITED
+    }
+
+    /// Calls that it has made and that are not logged, and so no events: which of them it comes back from.
+    fn calls_made(&self) -> c_int {
+        self.inputs.real_calls.get() as c_int
+    }
+
     fn resume_in_place(&self) {
-        // Only if it is the very next: looks at the clock, which others may pass over, come before it if they do.
-        while self.inputs.recorded.next_sync(self.event()) == Some(Op::Resume as u32) {
+        // Only if it is the very next: looks at the clock, which others may pass over, come before it if they do. And only the one of this call.
+        if self.inputs.recorded.next_resume(self.event()) == Some(i64::from(self.calls_made())) {
             self.sync_in_place(Op::Resume);
         }
     }

@@ -23,6 +23,7 @@ use log_format::inputs::Reader;
 use log_format::inputs::Short;
 use log_format::inputs::SignalPlace;
 use log_format::inputs::labels::LABEL;
+use run_model::Op;
 use run_model::ThreadIndex;
 use runtime_abi::memory_map::INPUTS;
 use runtime_abi::memory_map::RECORDED_INPUTS;
@@ -348,6 +349,12 @@ impl InputReader {
     pub fn next_sync(&self, event: u64) -> Option<u32> {
         let entry = self.head.get()?.entry;
         (entry.number == inputs::SYNC && entry.event == event).then_some(entry.check)
+    }
+
+    /// Recorded one thread at a time: does it go on next, and behind how many calls that are not logged?
+    pub fn next_resume(&self, event: u64) -> Option<i64> {
+        let entry = self.head.get()?.entry;
+        (self.next_sync(event)? == Op::Resume as u32).then_some(entry.result)
     }
 
     /// The seconds that a look at the clock by the call `number` showed, if that comes next.
