@@ -179,8 +179,8 @@ fn test() -> Result<(), Failure> {
         .env("REFRAIN_BIN", refrain())
         .run()?;
     fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])?;
-    // So many as take about 45 seconds, with a seed that is printed: what is found is found again by it.
-    torture::torture(&["--kills", "80", "--faults", "80"])
+    // So many as take about half a minute, with a seed that is printed: what is found is found again by it.
+    torture::torture(&["--kills", "40", "--faults", "40"])
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {
