@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_named() {
-        let numbers = ["chaos_seed", "log_bytes_max", "jitter_seed"];
+        let numbers = ["chaos_seed", "log_bytes_max", "jitter_seed", "panic_count"];
         for (index, name) in NAMES
             .into_iter()
             .enumerate()
