@@ -33,7 +33,7 @@ pub struct SettingsArguments {
     pub no_sync_order: bool,
     /// With --scope inputs, which it implies: let one thread run at a time, and have it go on until it makes a call. Slower, but what threads do to each other
     /// through memory, without locks of libc's, then comes back as well: for programs that cannot be built with refrain (Go, Java, own locks)
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["sync_order", "no_sync_order"])]
     pub one_at_a_time: bool,
     /// Disturb the threads' timing, so that rare interleavings become likely
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]

@@ -1,36 +1,25 @@
 //! Small traces with known answers.
 mod common;
 
+use common::LOCK;
+use common::OTHER_LOCK;
+use common::SEGV;
 use common::Script;
+use common::X;
+use common::Y;
+use common::culprit;
+use common::died;
+use common::died_in;
 use failure_report::Access;
 use failure_report::Awaited;
 use failure_report::Ending;
 use failure_report::Finding;
 use failure_report::Order;
 use failure_report::Pattern;
-use failure_report::Report;
 use failure_report::What;
 use failure_report::Writer;
 use failure_report::explain;
 use run_model::Op;
-use run_model::SiteId;
-
-const X: u64 = 0x1000;
-const Y: u64 = 0x2000;
-const LOCK: u64 = 0x10;
-const OTHER_LOCK: u64 = 0x20;
-const ABORT: u32 = 6;
-const SEGV: u32 = 11;
-
-fn died(script: Script, thread: u32) -> Report {
-    explain(&script.traces(), Ending::Signal { thread, signal: ABORT })
-}
-
-/// Pattern, site of mine, site of theirs, of the likeliest finding.
-fn culprit(report: &Report) -> (Pattern, u32, u32) {
-    let found: &Finding = report.findings.first().expect("a finding");
-    (found.pattern, found.mine.entry.site.0, found.theirs.entry.site.0)
-}
 
 #[test]
 fn a_racing_write_that_was_read_is_the_culprit() {
@@ -228,18 +217,6 @@ fn neighbours_in_a_cell_do_not_conflict() {
 }
 
 #[test]
-fn atomics_do_not_race_with_each_other() {
-    let mut script = Script::default();
-    script.atomic(1, 10, X, false, true);
-    script.atomic(2, 11, X, false, true);
-    assert_eq!(died(script, 2).races, []);
-    let mut script = Script::default();
-    script.atomic(1, 10, X, false, true);
-    script.write(2, 11, X, 3);
-    assert_eq!(died(script, 2).races.len(), 1);
-}
-
-#[test]
 fn a_deadlock_is_a_circle_of_holders() {
     let mut script = Script::default();
     script.sync(1, 14, Op::MutexLock, LOCK);
@@ -312,13 +289,7 @@ fn what_the_trace_has_lost_is_not_called_unordered() {
     let mut traces = script.traces();
     traces.threads[1].shared_lost = 3;
     traces.threads[1].complete_from = 3;
-    let report = explain(
-        &traces,
-        Ending::Signal {
-            thread: 2,
-            signal: ABORT,
-        },
-    );
+    let report = died_in(&traces, 2);
     assert_eq!(report.races, []);
     assert_eq!(report.reads[0].writer, Writer::Unknown);
     assert_eq!(report.shared_lost, 3);
@@ -432,27 +403,6 @@ fn what_was_done_before_a_thread_was_created_is_not_blamed() {
 }
 
 #[test]
-fn what_came_after_a_panic_is_not_blamed() {
-    // T1 panics on what it read of X; while it unwinds, it reads Y, on which T2 races, too. T0 only notices.
-    let mut script = Script::default();
-    script.spawn(0, 1);
-    script.spawn(0, 2);
-    script.write(2, 20, X, 5);
-    script.write(2, 21, Y, 6);
-    script.read(1, 10, X, 5);
-    script.step(1, 10, What::Thrown { is_panic: true });
-    script.read(1, 11, Y, 6);
-    script.step(1, 0, What::Exit);
-    script.join(0, 1);
-    script.read(0, 30, Y, 6);
-    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 101 });
-    assert_eq!(report.anchor.map(|step| step.thread), Some(1));
-    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
-    assert!(report.findings.iter().all(|found| found.mine.entry.site.0 == 10));
-    assert!(report.reads.iter().all(|read| read.step.entry.site.0 == 10));
-}
-
-#[test]
 fn what_came_after_exit_is_not_blamed() {
     let mut script = Script::default();
     script.write(1, 20, X, 5);
@@ -548,69 +498,6 @@ fn what_is_read_before_its_time_under_a_lock_is_found() {
 }
 
 #[test]
-fn library_code_is_named_with_what_was_done_before_it_was_called() {
-    let mut script = Script::default();
-    script.write(1, 20, X, 5);
-    script.read(2, 13, Y, 0);
-    script.read(2, 14, X, 5);
-    let mut traces = script.traces();
-    traces.library_sites.insert(run_model::SiteId(14));
-    let report = explain(
-        &traces,
-        Ending::Signal {
-            thread: 2,
-            signal: ABORT,
-        },
-    );
-    let read = report.findings[0].mine;
-    assert_eq!(
-        report.before.get(&read.entry.sequence).map(|step| step.entry.site.0),
-        Some(13)
-    );
-    assert!(!report.before.contains_key(&report.findings[0].theirs.entry.sequence));
-}
-
-#[test]
-fn an_atomic_update_loses_nothing() {
-    let mut script = Script::default();
-    script.spawn(0, 1);
-    script.spawn(0, 2);
-    script.atomic(1, 10, X, true, false);
-    script.atomic(2, 20, X, true, true);
-    script.atomic(1, 11, X, true, true);
-    script.join(0, 1);
-    script.join(0, 2);
-    script.read(0, 30, X, 2);
-    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
-    assert!(report.findings.iter().all(|found| found.pattern != Pattern::LostUpdate));
-    assert!(report.findings.iter().all(|found| found.order == Order::Synchronised));
-
-    // A load and a store do, though they are atomic.
-    let mut script = Script::default();
-    script.spawn(0, 1);
-    script.spawn(0, 2);
-    script.atomic(1, 10, X, true, false);
-    script.atomic(2, 20, X, true, true);
-    script.atomic(1, 11, X, false, true);
-    script.join(0, 1);
-    script.join(0, 2);
-    script.read(0, 30, X, 2);
-    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 1 });
-    assert_eq!(culprit(&report), (Pattern::LostUpdate, 10, 20));
-    assert_eq!(report.findings[0].order, Order::Synchronised);
-}
-
-#[test]
-fn atomics_that_threads_wait_for_each_other_with_are_not_blamed() {
-    let mut script = Script::default();
-    script.atomic(1, 10, X, true, true);
-    script.atomic(1, 11, X, true, false);
-    script.atomic(2, 10, X, true, true);
-    script.atomic(1, 11, X, true, false);
-    assert_eq!(died(script, 1).findings, []);
-}
-
-#[test]
 fn who_first_wrote_the_value_is_named() {
     // T1 sets the flag again and again; what T2 saw it by is the first time.
     let mut script = Script::default();
@@ -618,143 +505,6 @@ fn who_first_wrote_the_value_is_named() {
     locked(&mut script, 1, |script| _ = script.write(1, 75, X, 1));
     locked(&mut script, 2, |script| _ = script.read(2, 87, X, 1));
     assert_eq!(culprit(&died(script, 2)), (Pattern::ReadFrom, 87, 74));
-}
-
-#[test]
-fn a_panic_that_was_caught_is_not_the_reason() {
-    // T0 catches a panic and goes on; what it fails on comes later.
-    let mut script = Script::default();
-    script.write(1, 20, Y, 6);
-    script.read(0, 9, Y, 6);
-    script.step(0, 9, What::Thrown { is_panic: true });
-    script.step(0, 9, What::Caught);
-    script.spawn(0, 2);
-    script.write(2, 21, X, 5);
-    script.read(0, 10, X, 5);
-    let second = script.step(0, 10, What::Thrown { is_panic: true });
-    script.step(0, 0, What::Caught);
-    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 101 });
-    assert_eq!(report.anchor.map(|step| step.entry.sequence), Some(second));
-    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 21));
-}
-
-#[test]
-fn the_first_panic_is_the_reason_though_printing_it_takes_long() {
-    let printing = SiteId(90);
-    let mut script = Script::default();
-    script.write(2, 20, X, 5);
-    script.read(1, 10, X, 5);
-    let first = script.step(1, 90, What::Thrown { is_panic: true });
-    for _ in 0..1000 {
-        script.read(1, 90, Y, 0);
-    }
-    // Another thread panics because the lock is poisoned; it ends the program.
-    script.step(0, 30, What::Thrown { is_panic: true });
-    let mut traces = script.traces();
-    traces.library_sites.insert(printing);
-    let report = explain(&traces, Ending::Status { thread: 0, status: 101 });
-    assert_eq!(report.anchor.map(|step| step.entry.sequence), Some(first));
-    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
-}
-
-#[test]
-fn a_crash_is_where_it_is_whoever_panicked_before() {
-    let mut script = Script::default();
-    script.step(1, 9, What::Thrown { is_panic: true });
-    script.write(1, 20, X, 5);
-    script.read(2, 10, X, 5);
-    let report = explain(
-        &script.traces(),
-        Ending::Signal {
-            thread: 2,
-            signal: SEGV,
-        },
-    );
-    assert_eq!(report.anchor, None);
-    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
-}
-
-#[test]
-fn memory_of_the_library_is_no_evidence() {
-    let mut script = Script::default();
-    script.write(1, 20, X, 5);
-    script.write(1, 21, Y, 6);
-    script.read(2, 10, X, 5);
-    script.read(2, 11, Y, 6);
-    let mut traces = script.traces();
-    traces.library_cells.insert(Y);
-    let report = explain(
-        &traces,
-        Ending::Signal {
-            thread: 2,
-            signal: ABORT,
-        },
-    );
-    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
-    assert!(report.findings.iter().all(|found| found.mine.entry.site.0 == 10));
-    assert!(report.reads.iter().all(|read| read.step.entry.site.0 == 10));
-}
-
-#[test]
-fn what_a_library_does_to_memory_of_one_thread_does_not_push_out_the_rest() {
-    let mut script = Script::default();
-    script.write(1, 20, X, 5);
-    script.read(2, 10, X, 5);
-    for i in 0..200 {
-        script.write(2, 90, Y + 8 * i, 1);
-    }
-    let mut traces = script.traces();
-    traces.library_sites.insert(SiteId(90));
-    let report = explain(
-        &traces,
-        Ending::Signal {
-            thread: 2,
-            signal: ABORT,
-        },
-    );
-    assert_eq!(culprit(&report), (Pattern::ReadFrom, 10, 20));
-}
-
-#[test]
-fn an_atomic_that_was_loaded_before_its_time_is_the_last_thing_said() {
-    let mut script = Script::default();
-    script.atomic(2, 10, X, true, false);
-    script.atomic(1, 20, X, false, true);
-    let report = died(script, 2);
-    assert_eq!(culprit(&report), (Pattern::ReadTooEarly, 10, 20));
-    assert_eq!(report.findings[0].order, Order::Synchronised);
-
-    // Who looks again has seen it.
-    let mut script = Script::default();
-    script.atomic(2, 10, X, true, false);
-    script.atomic(1, 20, X, false, true);
-    script.atomic(2, 10, X, true, false);
-    assert_eq!(died(script, 2).findings, []);
-}
-
-#[test]
-fn an_atomic_check_and_its_use_belong_together() {
-    let mut script = Script::default();
-    script.atomic(2, 10, X, true, false);
-    script.atomic(1, 20, X, true, true);
-    script.atomic(2, 11, X, true, true);
-    assert_eq!(culprit(&died(script, 2)), (Pattern::Interleaved, 10, 20));
-
-    // On one line they are the two halves of an update, which is tried again.
-    let mut script = Script::default();
-    script.atomic(2, 10, X, true, false);
-    script.atomic(1, 20, X, true, true);
-    script.atomic(2, 11, X, true, true);
-    let mut traces = script.traces();
-    traces.lines = [(SiteId(10), SiteId(10)), (SiteId(11), SiteId(10))].into();
-    let report = explain(
-        &traces,
-        Ending::Signal {
-            thread: 2,
-            signal: ABORT,
-        },
-    );
-    assert_eq!(report.findings, []);
 }
 
 #[test]
@@ -779,63 +529,4 @@ fn without_plain_accesses_two_sections_of_a_lock_are_named() {
         }
         assert_eq!(died(script, 2).findings, []);
     }
-}
-
-#[test]
-fn what_was_not_written_down_in_a_panic_leaves_the_writer_open() {
-    let mut script = Script::default();
-    script.write(1, 20, X, 5);
-    script.step(1, 90, What::Skipping);
-    script.read(2, 10, X, 5);
-    let report = died(script, 2);
-    assert!(report.findings.iter().all(|found| found.pattern != Pattern::ReadFrom));
-    assert!(report.reads.iter().all(|read| read.writer == Writer::Unknown));
-}
-
-#[test]
-fn where_threads_meet_no_atomic_is_blamed() {
-    // Each announces itself and waits for the other, round after round.
-    let mut script = Script::default();
-    for _ in 0..2 {
-        script.atomic(2, 30, X, true, true);
-        script.atomic(2, 34, X, true, false);
-        script.atomic(1, 30, X, true, true);
-        script.atomic(2, 34, X, true, false);
-    }
-    script.atomic(1, 30, X, true, true);
-    assert_eq!(died(script, 2).findings, []);
-}
-
-#[test]
-fn atomics_inside_a_library_are_not_blamed() {
-    let mut script = Script::default();
-    script.atomic(2, 10, X, true, false);
-    script.atomic(1, 20, X, true, true);
-    script.atomic(2, 11, X, true, true);
-    let mut traces = script.traces();
-    traces.library_sites = [10, 11, 20].map(SiteId).into();
-    let report = explain(
-        &traces,
-        Ending::Signal {
-            thread: 2,
-            signal: ABORT,
-        },
-    );
-    assert_eq!(report.findings, []);
-}
-
-#[test]
-fn what_joined_threads_did_to_each_other_is_found_where_nothing_else_is_seen() {
-    let mut script = Script::default();
-    script.spawn(0, 1);
-    script.spawn(0, 2);
-    script.atomic(1, 10, X, true, false);
-    script.atomic(2, 10, X, true, false);
-    script.atomic(2, 11, X, false, true);
-    script.atomic(1, 11, X, false, true);
-    script.join(0, 1);
-    script.join(0, 2);
-    script.step(0, 30, What::Thrown { is_panic: true });
-    let report = explain(&script.traces(), Ending::Status { thread: 0, status: 101 });
-    assert_eq!(culprit(&report), (Pattern::LostUpdate, 10, 11));
 }

@@ -1,12 +1,39 @@
 //! Small traces by hand: each call adds one step, in the order in which they happened.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 use failure_report::Access;
+use failure_report::Ending;
 use failure_report::Entry;
+use failure_report::Finding;
+use failure_report::Pattern;
+use failure_report::Report;
 use failure_report::ThreadTrace;
 use failure_report::Traces;
 use failure_report::What;
+use failure_report::explain;
 use run_model::Op;
 use run_model::SiteId;
+
+pub const X: u64 = 0x1000;
+pub const Y: u64 = 0x2000;
+pub const LOCK: u64 = 0x10;
+pub const OTHER_LOCK: u64 = 0x20;
+pub const ABORT: u32 = 6;
+pub const SEGV: u32 = 11;
+
+/// What is said if this thread aborted.
+pub fn died(script: Script, thread: u32) -> Report {
+    died_in(&script.traces(), thread)
+}
+
+pub fn died_in(traces: &Traces, thread: u32) -> Report {
+    explain(traces, Ending::Signal { thread, signal: ABORT })
+}
+
+/// Pattern, site of mine, site of theirs, of the likeliest finding.
+pub fn culprit(report: &Report) -> (Pattern, u32, u32) {
+    let found: &Finding = report.findings.first().expect("a finding");
+    (found.pattern, found.mine.entry.site.0, found.theirs.entry.site.0)
+}
 
 #[derive(Default)]
 pub struct Script {

@@ -13,6 +13,7 @@ use crate::control;
 use crate::local::Local;
 use crate::policy;
 use crate::sys;
+use crate::this_machine::ThisMachine;
 use crate::turns;
 use core::ffi::c_int;
 use core::ffi::c_long;
@@ -20,8 +21,8 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use machine::Machine;
 use run_model::Op;
-use runtime_abi::thread_state;
 
 /// How long others wait for a thread that makes no call.
 const OVERRUN_NS: u64 = 200_000_000;
@@ -123,7 +124,7 @@ impl Local {
         // SAFETY: an instruction that waits for others: whatever reads the clock from here on, reads it after the one before has gone out.
         unsafe { core::arch::x86_64::_mm_lfence() };
         self.alone.ticket.set(mine);
-        self.alone.since.set(now());
+        self.alone.since.set(ThisMachine.ticks());
         let ending = ENDING.swap(0, Relaxed);
         if ending != 0 {
             turns::wait_until_gone(ending);
@@ -189,17 +190,13 @@ impl Local {
         let was_out = self.alone.is_back.replace(false);
         let has_place_at_end = table::is_logged(number, arguments) && !table::acts_on_others(number);
         let others_wait = NEXT.load(Relaxed).wrapping_sub(self.alone.ticket.get()) as i32 > 1;
-        if !was_out && others_wait && now().wrapping_sub(self.alone.since.get()) > SLICE_TICKS {
+        if !was_out && others_wait && ThisMachine.ticks().wrapping_sub(self.alone.since.get()) > SLICE_TICKS {
             self.go_out();
             self.come_in();
             self.place_sync(Op::Resume, self.calls_made());
         } else if was_out && !control::has_one_thread() && !has_place_at_end {
             self.place_sync(Op::Resume, self.calls_made());
         }
-    }
-
-    fn has_ended(&self) -> bool {
-        self.slot.state.load(Relaxed) == thread_state::EXITED
     }
 
     /// Calls that it has made and that are not logged, and so no events: which of them it comes back from.
@@ -213,9 +210,4 @@ impl Local {
             self.sync_in_place(Op::Resume);
         }
     }
-}
-
-fn now() -> u64 {
-    // SAFETY: reads a clock.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }

@@ -351,12 +351,13 @@ unsafe extern "C" fn make(
 /// The first that a child does that shares memory.
 extern "C-unwind" fn begin_child(begin: *const Begin) -> ! {
     // SAFETY: its creator wrote it for this thread alone.
+    let begin = unsafe { begin.read() };
     let Begin {
         local,
         start,
         argument,
         stack,
-    } = unsafe { begin.read() };
+    } = begin;
     if policy::is_observed() {
         local.access.log.create();
     }

@@ -12,7 +12,6 @@ use crate::turns;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Op;
-use runtime_abi::thread_state;
 use runtime_abi::turns_file::what;
 
 /// The calling thread, if its synchronisations have places.
@@ -28,10 +27,9 @@ pub fn placed() -> Option<&'static Local> {
 fn there() -> Option<&'static Local> {
     // One thread alone has no order. The end of a thread is the last that is known of it.
     let are_several = !policy::is_free() && control::header().progress.threads.load(Relaxed) > 1;
-    let is_alive = |local: &&Local| local.slot.state.load(Relaxed) != thread_state::EXITED;
     Local::current()
         .filter(|local| are_several && calls::is_installed() && !local.calls_pass.get())
-        .filter(is_alive)
+        .filter(|local| !local.has_ended())
 }
 
 /// An acquiring operation that returns an errno. `again` is what a replay does in the place of one that succeeded. `caller`: a

@@ -24,6 +24,7 @@ mod openmp;
 mod process;
 mod semaphores;
 mod streams;
+mod task_loops;
 mod tasks;
 mod threads;
 mod variadic;

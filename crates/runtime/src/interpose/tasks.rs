@@ -30,7 +30,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use run_model::Op;
 
-type Ident = *const c_void;
+pub type Ident = *const c_void;
 
 /// Does the program have tasks, and does libomp execute them where it is told to?
 static IS_OURS: AtomicBool = AtomicBool::new(false);
@@ -51,23 +51,24 @@ static TASKS: Shared = Shared(UnsafeCell::new(Tasks::new()));
 /// libomp's function of this name and type.
 macro_rules! real {
     ($name:literal as $type:ty) => {{
-        static REAL: Real = Real::new($name);
-        libomp_function::<$type>(&REAL)
+        static REAL: crate::real::Real = crate::real::Real::new($name);
+        $crate::interpose::tasks::libomp_function::<$type>(&REAL)
     }};
 }
+pub(super) use real;
 
 /// `F` is the type of that function of libomp's.
-fn libomp_function<F: Copy>(real: &Real) -> F {
+pub fn libomp_function<F: Copy>(real: &Real) -> F {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     // SAFETY: `real!`, which alone calls this, names each function with its type; of a pointer to a function there is the address.
     unsafe { core::mem::transmute_copy(&real.address()) }
 }
 
 type OnTask = unsafe extern "C-unwind" fn(Ident, c_int, *mut c_void) -> c_int;
-type Bare = unsafe extern "C-unwind" fn(Ident, c_int, *mut c_void);
+pub type Bare = unsafe extern "C-unwind" fn(Ident, c_int, *mut c_void);
 type OnThread = unsafe extern "C-unwind" fn(Ident, c_int);
-type Allocate = unsafe extern "C-unwind" fn(Ident, c_int, c_int, usize, usize, *const c_void) -> *mut c_void;
-type Ask = unsafe extern "C-unwind" fn() -> c_int;
+pub type Allocate = unsafe extern "C-unwind" fn(Ident, c_int, c_int, usize, usize, *const c_void) -> *mut c_void;
+pub type Ask = unsafe extern "C-unwind" fn() -> c_int;
 
 /// Flags of a task, as libomp has them.
 const TIED: c_int = 1;
@@ -75,8 +76,8 @@ const DETACHABLE: c_int = 1 << 6;
 
 /// What libomp and compiled code share of a task; the program's variables follow.
 #[repr(C)]
-struct TaskHead {
-    shared: *mut u8,
+pub struct TaskHead {
+    pub shared: *mut u8,
     routine: Routine,
     part: c_int,
     /// Destroys the task's copies of variables, where there is something to destroy: libomp was told so when it allocated the task.
@@ -98,7 +99,7 @@ fn ordered<R>(local: &Local, change: impl FnOnce(&mut Tasks) -> R) -> R {
 
 /// libomp gives memory of tasks that are over to the next ones, each thread what it has allocated itself, as soon as it notices that
 /// another has given it back. So that it notices at the same place again, what allocates and what gives back for others are events too.
-fn allocating<R>(allocate: impl FnOnce() -> R) -> R {
+pub fn allocating<R>(allocate: impl FnOnce() -> R) -> R {
     match observed() {
         Some(local) if IS_OURS.load(Relaxed) => ordered(local, |_| allocate()),
         _ => allocate(),
@@ -112,7 +113,7 @@ fn changed() {
 }
 
 /// Where the calling thread is, if its tasks are ours.
-fn place() -> Option<(&'static Local, Place)> {
+pub fn place() -> Option<(&'static Local, Place)> {
     if !IS_OURS.load(Relaxed) {
         return None;
     }
@@ -285,7 +286,7 @@ unsafe extern "C-unwind" fn execute_and_open(thread: c_int, task: *mut c_void) -
 ///
 /// # Safety
 /// As for `__kmpc_omp_task_with_deps`.
-unsafe fn submit(ident: Ident, thread: c_int, task: *mut c_void, dependences: [&[Dependence]; 2]) -> c_int {
+pub unsafe fn submit(ident: Ident, thread: c_int, task: *mut c_void, dependences: [&[Dependence]; 2]) -> c_int {
     if observed().is_some_and(|local| IS_OURS.load(Relaxed) && local.tasks.running.get() == task) {
         // A part of an untied task asks for its next part.
         // SAFETY: libomp would call the same function; the thread is inside the task.
@@ -615,262 +616,6 @@ pub unsafe extern "C-unwind" fn omp_fulfill_event(event: *mut c_void) {
             type Fulfil = unsafe extern "C-unwind" fn(*mut c_void);
             // SAFETY: the program's own call.
             unsafe { real!(c"omp_fulfill_event" as Fulfil)(event) }
-        }
-    }
-}
-
-type Duplicate = Option<unsafe extern "C-unwind" fn(*mut c_void, *mut c_void, c_int)>;
-type TaskLoop = unsafe extern "C-unwind" fn(
-    Ident,
-    c_int,
-    *mut c_void,
-    c_int,
-    *mut u64,
-    *mut u64,
-    i64,
-    c_int,
-    c_int,
-    u64,
-    Duplicate,
-);
-type TaskLoop5 = unsafe extern "C-unwind" fn(
-    Ident,
-    c_int,
-    *mut c_void,
-    c_int,
-    *mut u64,
-    *mut u64,
-    i64,
-    c_int,
-    c_int,
-    u64,
-    c_int,
-    Duplicate,
-);
-
-/// A loop whose iterations are tasks.
-struct Loop {
-    low: *mut u64,
-    high: *mut u64,
-    step: i64,
-    schedule: c_int,
-    amount: u64,
-    is_strict: bool,
-    duplicate: Duplicate,
-}
-
-impl Loop {
-    const BY_GRAIN: c_int = 1;
-    const BY_TASKS: c_int = 2;
-
-    /// How many iterations there are, and how many tasks they become: as libomp has it.
-    fn tasks(&self, low: u64, high: u64, threads: u64) -> (u64, u64) {
-        let (low, high) = (low as i64, high as i64);
-        let iterations = match self.step {
-            1 => (high - low + 1) as u64,
-            step if step > 0 => ((high - low) / step + 1) as u64,
-            step => ((low - high) / -step + 1) as u64,
-        };
-        let tasks = match self.schedule {
-            Loop::BY_GRAIN if self.is_strict => iterations.div_ceil(self.amount.max(1)),
-            Loop::BY_GRAIN => iterations / self.amount.max(1),
-            Loop::BY_TASKS => self.amount,
-            _ => threads * 10,
-        };
-        (iterations, tasks.clamp(1, iterations))
-    }
-}
-
-/// Makes the tasks of a loop; false if libomp is to do it.
-///
-/// # Safety
-/// As for `__kmpc_taskloop`.
-unsafe fn loop_of_tasks(ident: Ident, thread: c_int, pattern: *mut c_void, over: &Loop) -> bool {
-    let Some((local, _)) = place() else { return false };
-    let known = local.tasks.allocated.get();
-    let threads = real!(c"omp_get_num_threads" as Ask);
-    // SAFETY: bounds lie in the task; libomp may be asked anywhere.
-    let (low, high, threads) = unsafe { (*over.low, *over.high, threads() as u64) };
-    let is_empty = if over.step > 0 {
-        (high as i64) < low as i64
-    } else {
-        (high as i64) > low as i64
-    };
-    if known.task != pattern || is_empty {
-        return false;
-    }
-    let (iterations, count) = over.tasks(low, high, threads);
-    let (low_at, high_at) = (
-        over.low as usize - pattern as usize,
-        over.high as usize - pattern as usize,
-    );
-    let strict_grain = (over.schedule == Loop::BY_GRAIN && over.is_strict).then_some(over.amount.max(1));
-    let mut from = low;
-    for number in 0..count {
-        let is_last = number + 1 == count;
-        let share = match strict_grain {
-            Some(grain) => grain.min(iterations - number * grain),
-            None => iterations / count + u64::from(number < iterations % count),
-        };
-        let to = from.wrapping_add((share - 1).wrapping_mul(over.step as u64));
-        // SAFETY: a task of the same shape, of which libomp has filled in what is its own; the compiler's function completes the copy.
-        unsafe {
-            let allocate = real!(c"__kmpc_omp_task_alloc" as Allocate);
-            let task =
-                allocating(|| allocate(ident, thread, known.flags, known.bytes, known.shared_bytes, known.entry));
-            let shared = (*task.cast::<TaskHead>()).shared;
-            core::ptr::copy_nonoverlapping(pattern.cast::<u8>(), task.cast::<u8>(), known.bytes);
-            (*task.cast::<TaskHead>()).shared = shared;
-            if !shared.is_null() && known.shared_bytes != 0 {
-                core::ptr::copy_nonoverlapping((*pattern.cast::<TaskHead>()).shared, shared, known.shared_bytes);
-            }
-            task.byte_add(low_at).cast::<u64>().write(from);
-            task.byte_add(high_at).cast::<u64>().write(to);
-            if let Some(duplicate) = over.duplicate {
-                duplicate(task, pattern, c_int::from(is_last));
-            }
-            submit(ident, thread, task, [&[], &[]]);
-        }
-        from = to.wrapping_add(over.step as u64);
-    }
-    // SAFETY: the pattern is over without having been executed, as libomp ends it.
-    unsafe {
-        real!(c"__kmpc_omp_task_begin_if0" as Bare)(ident, thread, pattern);
-        real!(c"__kmpc_omp_task_complete_if0" as Bare)(ident, thread, pattern);
-    }
-    true
-}
-
-/// # Safety
-/// As for libomp's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __kmpc_taskloop(
-    ident: Ident,
-    thread: c_int,
-    task: *mut c_void,
-    condition: c_int,
-    low: *mut u64,
-    high: *mut u64,
-    step: i64,
-    without_group: c_int,
-    schedule: c_int,
-    amount: u64,
-    duplicate: Duplicate,
-) {
-    let over = Loop {
-        low,
-        high,
-        step,
-        schedule,
-        amount,
-        is_strict: false,
-        duplicate,
-    };
-    // SAFETY: the program's own call.
-    unsafe {
-        in_group(
-            ident,
-            thread,
-            without_group,
-            || condition != 0 && loop_of_tasks(ident, thread, task, &over),
-            || {
-                let function = real!(c"__kmpc_taskloop" as TaskLoop);
-                function(
-                    ident,
-                    thread,
-                    task,
-                    condition,
-                    low,
-                    high,
-                    step,
-                    without_group,
-                    schedule,
-                    amount,
-                    duplicate,
-                );
-            },
-        );
-    }
-}
-
-/// # Safety
-/// As for libomp's function of that name.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __kmpc_taskloop_5(
-    ident: Ident,
-    thread: c_int,
-    task: *mut c_void,
-    condition: c_int,
-    low: *mut u64,
-    high: *mut u64,
-    step: i64,
-    without_group: c_int,
-    schedule: c_int,
-    amount: u64,
-    modifier: c_int,
-    duplicate: Duplicate,
-) {
-    let over = Loop {
-        low,
-        high,
-        step,
-        schedule,
-        amount,
-        is_strict: modifier != 0,
-        duplicate,
-    };
-    // SAFETY: the program's own call.
-    unsafe {
-        in_group(
-            ident,
-            thread,
-            without_group,
-            || condition != 0 && loop_of_tasks(ident, thread, task, &over),
-            || {
-                let function = real!(c"__kmpc_taskloop_5" as TaskLoop5);
-                function(
-                    ident,
-                    thread,
-                    task,
-                    condition,
-                    low,
-                    high,
-                    step,
-                    without_group,
-                    schedule,
-                    amount,
-                    modifier,
-                    duplicate,
-                );
-            },
-        );
-    }
-}
-
-/// A loop of tasks waits for them, unless it says otherwise. Without `ours`, libomp does all.
-///
-/// # Safety
-/// In a region of libomp's.
-unsafe fn in_group(
-    ident: Ident,
-    thread: c_int,
-    without_group: c_int,
-    ours: impl FnOnce() -> bool,
-    libomp: impl FnOnce(),
-) {
-    if place().is_none() {
-        return libomp();
-    }
-    // SAFETY: as the program would have a group around its loop.
-    unsafe {
-        if without_group == 0 {
-            __kmpc_taskgroup(ident, thread);
-        }
-        if !ours() {
-            libomp();
-        }
-        if without_group == 0 {
-            __kmpc_end_taskgroup(ident, thread);
         }
     }
 }

@@ -264,6 +264,12 @@ impl Local {
         self.replay.begin_in_child();
     }
 
+    /// Its end is the last that is known of it.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        self.slot.state.load(Relaxed) == thread_state::EXITED
+    }
+
     /// Replay, a forked child: its control memory and its schedule are in place.
     pub fn install_again(&self) {
         self.prepare_slot();

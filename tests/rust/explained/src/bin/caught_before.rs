@@ -15,6 +15,7 @@ fn parse(text: &str) -> u32 {
 fn start() {
     STARTED.store(true, Ordering::SeqCst);
     thread::sleep(Duration::from_millis(120));
+    // SAFETY: none; that the port is read meanwhile is the bug.
     unsafe { PORT = 80 };
 }
 
@@ -24,6 +25,7 @@ fn main() {
     while !STARTED.load(Ordering::SeqCst) {
         thread::sleep(Duration::from_millis(10));
     }
+    // SAFETY: none; another thread may be writing it, which is the bug.
     let port = unsafe { PORT };
     thread::sleep(Duration::from_millis(250));
     assert!(parsed.is_ok() || port != 0, "no port");

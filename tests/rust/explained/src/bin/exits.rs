@@ -7,6 +7,7 @@ static mut DONE: u32 = 0;
 
 fn work() {
     thread::sleep(Duration::from_millis(120));
+    // SAFETY: none; that nobody waits for it is the bug.
     unsafe { DONE += 1 };
     thread::sleep(Duration::from_millis(400));
 }
@@ -14,6 +15,7 @@ fn work() {
 fn main() {
     let _worker = thread::spawn(work);
     thread::sleep(Duration::from_millis(50));
+    // SAFETY: none; another thread may be writing it, which is the bug.
     let done = unsafe { DONE };
     thread::sleep(Duration::from_millis(150));
     if done == 0 {

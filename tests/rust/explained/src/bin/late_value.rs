@@ -10,8 +10,10 @@ static mut LIMIT: u32 = 0;
 fn limit() -> u32 {
     if !DONE.swap(true, Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(120));
+        // SAFETY: none; that others pass by meanwhile is the bug.
         unsafe { LIMIT = 64 };
     }
+    // SAFETY: none; another thread may be writing it, which is the bug.
     unsafe { LIMIT }
 }
 

@@ -13,8 +13,10 @@ unsafe impl Sync for Counter {}
 
 impl Counter {
     fn hit(&self, pause_ms: u64) {
+        // SAFETY: none: `Sync` is not true.
         let seen = unsafe { *self.hits.get() };
         thread::sleep(Duration::from_millis(pause_ms));
+        // SAFETY: none; another thread may be writing it, which is the bug.
         unsafe { *self.hits.get() = seen + 1 };
     }
 }
@@ -31,5 +33,6 @@ fn main() {
     for thread in threads {
         thread.join().unwrap();
     }
+    // SAFETY: all threads have ended.
     assert_eq!(unsafe { *counter.hits.get() }, 2);
 }
