@@ -1,4 +1,4 @@
-//! Bytes ⟷ records: the log of one thread, and the schedule file a replay reads.
+//! Bytes ⟷ records: the log of one thread, its trace, and the schedule files a replay reads.
 //!
 //! The encoder ([`Encoder`], [`header`], [`Tail`], [`RollingHash`]) is for the runtime inside a recorded process: no
 //! `std`, no allocation, a fixed amount of state. The decoder ([`decode`], [`LogReader`], [`decode_prefix`]) and the
@@ -12,6 +12,7 @@
 
 mod encode;
 mod frame;
+pub mod hybrid_trace;
 pub mod inputs;
 mod predict;
 
@@ -23,6 +24,8 @@ mod decode;
 pub mod edits;
 #[cfg(feature = "std")]
 pub mod late_resumes;
+#[cfg(feature = "std")]
+pub mod points;
 #[cfg(feature = "std")]
 pub mod schedule;
 #[cfg(feature = "std")]

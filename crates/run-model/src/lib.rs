@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+mod hybrid;
 mod logs;
 mod method;
 mod points;
@@ -19,6 +20,14 @@ mod record;
 mod schedule;
 mod turns;
 
+pub use hybrid::Constraint;
+pub use hybrid::EnforcedPoint;
+pub use hybrid::HybridSchedule;
+pub use hybrid::Instance;
+pub use hybrid::Place;
+pub use hybrid::PointId;
+pub use hybrid::Step;
+pub use hybrid::TraceEntry;
 pub use logs::Logs;
 pub use logs::Placed;
 pub use logs::ThreadLog;

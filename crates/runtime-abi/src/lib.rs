@@ -15,6 +15,7 @@ pub mod checkpoint;
 pub mod disk;
 pub mod fast_path;
 pub mod memory_map;
+pub mod points_file;
 pub mod policy;
 pub mod schedule_file;
 pub mod settings;

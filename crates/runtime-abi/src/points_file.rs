@@ -1,0 +1,46 @@
+//! The file `points` as the runtime maps it where a hybrid schedule is enforced: which accesses are events, because others wait for
+//! them or they for others. `log-format` writes it, beside the `schedule` that has their gates; all numbers little-endian.
+//!
+//! ```text
+//! PointsHeader | ThreadPoints × threads | PointEntry × points (thread by thread, in program order)
+//! ```
+
+/// "RFRNPTS\x01", little-endian.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNPTS\x01");
+pub const VERSION: u32 = 1;
+pub const FILE_NAME: &str = "points";
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PointsHeader {
+    pub magic: u64,
+    pub version: u32,
+    pub threads: u32,
+    pub points: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadPoints {
+    /// Index of the thread's first `PointEntry`.
+    pub first: u64,
+    pub count: u64,
+}
+
+/// The thread's next access at `site` and `ordinal` with so many control transfers behind it is event `event`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PointEntry {
+    /// Events that the thread has completed, without points.
+    pub segment: u64,
+    /// Control transfers since the last of them.
+    pub transfers: u64,
+    /// Its number among all events of the thread, with points.
+    pub event: u64,
+    pub site: u32,
+    pub ordinal: u32,
+}
+
+const _: () = assert!(size_of::<PointsHeader>() == 24);
+const _: () = assert!(size_of::<ThreadPoints>() == 16);
+const _: () = assert!(size_of::<PointEntry>() == 32);
