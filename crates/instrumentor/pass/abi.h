@@ -8,7 +8,7 @@
 
 namespace refrain::abi {
 
-constexpr uint32_t Version = 14;
+constexpr uint32_t Version = 15;
 
 // The chunk word of address p stands at ChunkShadow + (p / ChunkBytes) * 8.
 constexpr uint64_t ChunkShadow = 0x100000000000;
@@ -22,6 +22,15 @@ constexpr unsigned SlotSeen = 24;
 constexpr unsigned SlotWindow = 32;
 constexpr unsigned SlotSite = 40;
 
+// Byte offsets in Counting, the thread-local variable __refrain_counting.
+constexpr unsigned CountingTransfers = 0;
+constexpr unsigned CountingLimit = 8;
+constexpr unsigned CountingSlow = 16;
+constexpr unsigned CountingOrdinal = 20;
+// Which of the instructions of a function that have one site it is, above the number of the runtime's accesses for it.
+constexpr unsigned OrdinalShift = 20;
+constexpr uint32_t OrdinalMax = 0xffe;
+
 // The site table: a blob per module in one section, concatenated by the linker.
 constexpr const char *SiteSection = "refrain_sites";
 constexpr const char *SiteMagic = "RFRNSITE";
@@ -31,6 +40,8 @@ constexpr uint32_t SiteRecordBytes = 32;
 constexpr uint32_t SpeRecordBytes = 20;
 // Of the flags of a table: plain accesses of the module are not observed, whatever is asked for.
 constexpr uint32_t SiteTableSyncOnly = 1;
+// The functions of the module can count control transfers.
+constexpr uint32_t SiteTableCounted = 2;
 // Of the flags of a site: what is read there may be bytes that nobody has set.
 constexpr uint32_t SiteMayBeUndefined = 1;
 

@@ -161,11 +161,15 @@ void expandSmallRanges(Function &F, Filters &Keep) {
     expandMasked(*II);
 }
 
-void lowerRanges(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Value *InPlace) {
+SmallVector<MemIntrinsic *, 16> sharedRanges(Function &F, Filters &Keep) {
   SmallVector<MemIntrinsic *, 16> Ranges;
   for (Instruction &I : instructions(F))
     if (auto *MI = dyn_cast<MemIntrinsic>(&I); MI && touchesSharedRange(I, Keep))
       Ranges.push_back(MI);
+  return Ranges;
+}
+
+void lowerRanges(ArrayRef<MemIntrinsic *> Ranges, Runtime &R, SiteTable &Sites, Value *InPlace) {
   for (MemIntrinsic *MI : Ranges) {
     IRBuilder<> B(MI);
     StringRef Plain = isa<MemSetInst>(MI) ? "memset" : isa<MemMoveInst>(MI) ? "memmove" : "memcpy";

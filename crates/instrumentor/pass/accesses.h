@@ -5,6 +5,7 @@
 #include "runtime.h"
 #include "sites.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include <optional>
 #include <vector>
 
@@ -35,8 +36,10 @@ bool touchesSharedRange(llvm::Instruction &I, Filters &Keep);
 // and masked vector accesses into one conditional access per lane.
 void expandSmallRanges(llvm::Function &F, Filters &Keep);
 
-// Sends memcpy, memmove and memset (intrinsics) to the runtime. InPlace: an i1 that says whether memory is observed,
-// for functions that have no plain clone.
-void lowerRanges(llvm::Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, llvm::Value *InPlace);
+// The copies and fills (intrinsics) of memory that others might see.
+llvm::SmallVector<llvm::MemIntrinsic *, 16> sharedRanges(llvm::Function &F, Filters &Keep);
+
+// Sends them to the runtime. InPlace: an i1 that says whether memory is observed, for functions that have no plain clone.
+void lowerRanges(llvm::ArrayRef<llvm::MemIntrinsic *> Ranges, Runtime &R, SiteTable &Sites, llvm::Value *InPlace);
 
 } // namespace refrain

@@ -100,16 +100,6 @@ bool passesShared(const CallBase &Call, StringRef Name, Filters &Keep) {
   });
 }
 
-bool isMemoryCall(const Instruction &I, Filters &Keep) {
-  auto *Call = dyn_cast<CallBase>(&I);
-  Function *Callee = Call ? libraryCallee(*Call) : nullptr;
-  if (!Callee)
-    return false;
-  StringRef Name = Callee->getName();
-  bool Range = (isRangeFunction(Name) || !withoutCheck(Name).empty()) && Call->arg_size() >= 3;
-  return listFunctions().contains(Name) || ((Range || stringFunctions().contains(Name)) && passesShared(*Call, Name, Keep));
-}
-
 // Calls To with one more argument; the rest of the call (normal and unwind edges, attributes) stays as it is.
 void callWithSite(CallBase *Call, Value *To, FunctionType *T, ArrayRef<Value *> Arguments, bool ResultIsEnd) {
   IRBuilder<> B(Call);
@@ -159,16 +149,30 @@ void lowerStringCall(CallBase *Call, Function *Callee, Runtime &R, SiteTable &Si
 
 } // namespace
 
+bool isMemoryCall(const Instruction &I, Filters &Keep) {
+  auto *Call = dyn_cast<CallBase>(&I);
+  Function *Callee = Call ? libraryCallee(*Call) : nullptr;
+  if (!Callee)
+    return false;
+  StringRef Name = Callee->getName();
+  bool Range = (isRangeFunction(Name) || !withoutCheck(Name).empty()) && Call->arg_size() >= 3;
+  return listFunctions().contains(Name) || ((Range || stringFunctions().contains(Name)) && passesShared(*Call, Name, Keep));
+}
+
 bool hasMemoryCalls(Function &F, Filters &Keep) {
   return any_of(instructions(F), [&](Instruction &I) { return isMemoryCall(I, Keep); });
 }
 
-void lowerMemoryCalls(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Value *InPlace) {
+SmallVector<CallBase *, 16> memoryCalls(Function &F, Filters &Keep) {
   SmallVector<CallBase *, 16> Work;
   for (Instruction &I : instructions(F))
     if (isMemoryCall(I, Keep) && !cast<CallBase>(I).isMustTailCall())
       Work.push_back(cast<CallBase>(&I));
-  for (CallBase *Call : Work) {
+  return Work;
+}
+
+void lowerMemoryCalls(ArrayRef<CallBase *> Calls, Runtime &R, SiteTable &Sites, Value *InPlace) {
+  for (CallBase *Call : Calls) {
     Function *Callee = libraryCallee(*Call);
     StringRef Name = Callee->getName(), Unchecked = withoutCheck(Name);
     if (!Unchecked.empty()) {

@@ -4,14 +4,17 @@
 #include "filters.h"
 #include "runtime.h"
 #include "sites.h"
+#include "llvm/IR/InstrTypes.h"
 
 namespace refrain {
 
-// Would lowerMemoryCalls change anything in this function?
+// Is this a call of libc's that works on memory which others might see?
+bool isMemoryCall(const llvm::Instruction &I, Filters &Keep);
 bool hasMemoryCalls(llvm::Function &F, Filters &Keep);
+llvm::SmallVector<llvm::CallBase *, 16> memoryCalls(llvm::Function &F, Filters &Keep);
 
-// Instrumented clone only: strlen becomes __refrain_strlen, memcpy becomes __refrain_memcpy, and so on.
-void lowerMemoryCalls(llvm::Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, llvm::Value *InPlace);
+// Observed code only: strlen becomes __refrain_strlen, memcpy becomes __refrain_memcpy, and so on.
+void lowerMemoryCalls(llvm::ArrayRef<llvm::CallBase *> Calls, Runtime &R, SiteTable &Sites, llvm::Value *InPlace);
 
 // Both clones: the site of a synchronisation, output or allocation call is left in the thread's slot, because a call
 // that looks like any other has no argument to carry it.

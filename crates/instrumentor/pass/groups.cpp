@@ -110,37 +110,6 @@ private:
   Value *Self, *Exclusive = nullptr, *Seen = nullptr;
 };
 
-// Replaces an access in the slow version by its runtime call.
-void callRuntime(Instruction *I, Runtime &R, Constant *Site) {
-  IRBuilder<> B(I);
-  Function &F = *I->getFunction();
-  Value *Pointer = getLoadStorePointerOperand(I);
-  Type *T = getLoadStoreType(I);
-  uint64_t Bytes = R.DL.getTypeStoreSize(T).getFixedValue();
-  IntegerType *Whole = integerFor(R.DL, T);
-  if (auto *S = dyn_cast<StoreInst>(I)) {
-    if (Whole) {
-      Value *Bits = toInteger(B, S->getValueOperand(), Whole);
-      R.callCold(B, "__refrain_store" + Twine(Bytes), R.Void, {Pointer, Bits, Site});
-    } else {
-      AllocaInst *Buffer = scratch(F, R.DL.getTypeAllocSize(T), "refrain.buffer");
-      B.CreateAlignedStore(S->getValueOperand(), Buffer, Align(16));
-      R.callCold(B, "__refrain_store_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site});
-    }
-  } else {
-    Value *Loaded;
-    if (Whole) {
-      Loaded = fromInteger(B, R.callCold(B, "__refrain_load" + Twine(Bytes), Whole, {Pointer, Site}), T);
-    } else {
-      AllocaInst *Buffer = scratch(F, R.DL.getTypeAllocSize(T), "refrain.buffer");
-      R.callCold(B, "__refrain_load_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site});
-      Loaded = B.CreateAlignedLoad(T, Buffer, Align(16));
-    }
-    I->replaceAllUsesWith(Loaded);
-  }
-  I->eraseFromParent();
-}
-
 BasicBlock *copyBlock(BasicBlock *From, ValueToValueMapTy &Map, const Twine &Suffix) {
   BasicBlock *Copy = CloneBasicBlock(From, Map, Suffix, From->getParent());
   for (Instruction &I : *Copy) {
@@ -177,6 +146,36 @@ void joinValues(BasicBlock *Fast, BasicBlock *Tail, ArrayRef<std::pair<BasicBloc
 }
 
 } // namespace
+
+void callRuntime(Instruction *I, Runtime &R, Constant *Site) {
+  IRBuilder<> B(I);
+  Function &F = *I->getFunction();
+  Value *Pointer = getLoadStorePointerOperand(I);
+  Type *T = getLoadStoreType(I);
+  uint64_t Bytes = R.DL.getTypeStoreSize(T).getFixedValue();
+  IntegerType *Whole = integerFor(R.DL, T);
+  if (auto *S = dyn_cast<StoreInst>(I)) {
+    if (Whole) {
+      Value *Bits = toInteger(B, S->getValueOperand(), Whole);
+      R.callCold(B, "__refrain_store" + Twine(Bytes), R.Void, {Pointer, Bits, Site});
+    } else {
+      AllocaInst *Buffer = scratch(F, R.DL.getTypeAllocSize(T), "refrain.buffer");
+      B.CreateAlignedStore(S->getValueOperand(), Buffer, Align(16));
+      R.callCold(B, "__refrain_store_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site});
+    }
+  } else {
+    Value *Loaded;
+    if (Whole) {
+      Loaded = fromInteger(B, R.callCold(B, "__refrain_load" + Twine(Bytes), Whole, {Pointer, Site}), T);
+    } else {
+      AllocaInst *Buffer = scratch(F, R.DL.getTypeAllocSize(T), "refrain.buffer");
+      R.callCold(B, "__refrain_load_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site});
+      Loaded = B.CreateAlignedLoad(T, Buffer, Align(16));
+    }
+    I->replaceAllUsesWith(Loaded);
+  }
+  I->eraseFromParent();
+}
 
 std::vector<std::vector<Access>> formGroups(BasicBlock &BB, Filters &Keep, const DataLayout &DL, bool Several) {
   std::vector<std::vector<Access>> Groups;

@@ -18,6 +18,8 @@
 
 namespace refrain {
 
+// Replaces a load or store by its runtime call.
+void callRuntime(llvm::Instruction *I, Runtime &R, llvm::Constant *Site);
 
 // Cuts the accesses of a block into groups, in order.
 std::vector<std::vector<Access>> formGroups(llvm::BasicBlock &BB, Filters &Keep, const llvm::DataLayout &DL,

@@ -3,7 +3,7 @@
 //   names        what every access means in the source, as metadata (the first pass of all, names.h)
 //   lockset      which globals need no observation at all (whole module)
 //   per function inline assembly, stores that may be late, then
-//                plain f: atomics, sites of synchronisation and allocation calls, instructions that ask the machine
+//                plain f: with --det two versions of it in one (counted.h); atomics, sites of synchronisation and allocation calls, instructions that ask the machine
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
 //   teams        of OpenMP: the runtime is told of them
 //   site table   written and registered last
@@ -12,6 +12,7 @@
 #include "atomics.h"
 #include "calls.h"
 #include "clones.h"
+#include "counted.h"
 #include "groups.h"
 #include "instructions.h"
 #include "late_stores.h"
@@ -85,12 +86,23 @@ private:
         observe(*Clone, /*InPlace=*/false);
         Clones.push_back({&F, Clone});
         CloneOf[&F] = Clone;
+        if (Options.Counted)
+          count(F);
       } else {
+        if (Options.Counted)
+          announceUncounted(F, R, Sites);
         observe(F, /*InPlace=*/true);
         return;
       }
     }
     order(F);
+  }
+
+  void count(Function &F) {
+    if (!canCount(F))
+      return announceUncounted(F, R, Sites);
+    Keep.enter(F);
+    countTransfers(F, Keep, R, Sites);
   }
 
   // What is done at every scope: atomics, synchronisation, and what comes from the machine.
@@ -117,8 +129,8 @@ private:
     Value *Self = R.self(B);
     Value *Observed = InPlace ? R.memoryObserved(B) : nullptr;
     size_t Accesses = 0;
-    lowerRanges(F, Keep, R, Sites, Observed);
-    lowerMemoryCalls(F, Keep, R, Sites, Observed);
+    lowerRanges(sharedRanges(F, Keep), R, Sites, Observed);
+    lowerMemoryCalls(memoryCalls(F, Keep), R, Sites, Observed);
     // Before the groups, whose checks contain atomic loads of our own.
     order(F);
     // From the last to the first: a later group's block is cut off before an earlier one is looked at.

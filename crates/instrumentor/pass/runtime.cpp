@@ -9,9 +9,14 @@ namespace refrain {
 Runtime::Runtime(Module &M)
     : M(M), C(M.getContext()), DL(M.getDataLayout()), Void(Type::getVoidTy(C)), I8(Type::getInt8Ty(C)),
       I32(Type::getInt32Ty(C)), I64(Type::getInt64Ty(C)), Ptr(PointerType::get(C, 0)) {
-  Self = cast<GlobalVariable>(M.getOrInsertGlobal("__refrain_self", Ptr));
-  Self->setThreadLocalMode(GlobalVariable::InitialExecTLSModel);
+  Self = threadLocal("__refrain_self", Ptr);
   Memory = cast<GlobalVariable>(M.getOrInsertGlobal("__refrain_memory", I32));
+}
+
+GlobalVariable *Runtime::threadLocal(StringRef Name, Type *T) {
+  auto *G = cast<GlobalVariable>(M.getOrInsertGlobal(Name, T));
+  G->setThreadLocalMode(GlobalVariable::InitialExecTLSModel);
+  return G;
 }
 
 FunctionCallee Runtime::function(const Twine &Name, Type *Result, ArrayRef<Type *> Parameters) {
@@ -69,6 +74,11 @@ CallInst *Runtime::callCold(IRBuilder<> &B, const Twine &Name, Type *Result, Arr
 }
 
 Value *Runtime::self(IRBuilder<> &B) { return B.CreateLoad(Ptr, B.CreateThreadLocalAddress(Self), "refrain.self"); }
+
+Value *Runtime::counting(IRBuilder<> &B) {
+  GlobalVariable *Counting = threadLocal("__refrain_counting", ArrayType::get(I64, 3));
+  return B.CreateThreadLocalAddress(Counting);
+}
 
 Value *Runtime::slotField(IRBuilder<> &B, Value *Slot, unsigned Offset) {
   return Offset ? B.CreateConstInBoundsGEP1_64(I8, Slot, Offset) : Slot;

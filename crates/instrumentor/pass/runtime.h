@@ -28,6 +28,8 @@ public:
 
   // This thread's slot: one load of an initial-exec thread-local.
   llvm::Value *self(llvm::IRBuilder<> &B);
+  // This thread's `Counting` (counted.h).
+  llvm::Value *counting(llvm::IRBuilder<> &B);
   llvm::Value *slotField(llvm::IRBuilder<> &B, llvm::Value *Self, unsigned Offset);
   void storeSite(llvm::IRBuilder<> &B, llvm::Value *Self, llvm::Constant *Site);
   // An i1: plain accesses are being observed.
@@ -39,6 +41,8 @@ public:
   llvm::ConstantInt *number(uint64_t N) const { return llvm::ConstantInt::get(llvm::cast<llvm::IntegerType>(I64), N); }
 
 private:
+  llvm::GlobalVariable *threadLocal(llvm::StringRef Name, llvm::Type *T);
+
   llvm::GlobalVariable *Self, *Memory;
 };
 

@@ -166,7 +166,7 @@ void SiteTable::emit() {
   put(Blob, StringBytes.size(), 4);
   put(Blob, Total, 4);
   put(Blob, Spes.size(), 4);
-  put(Blob, observesPlainAccesses() ? 0 : abi::SiteTableSyncOnly, 4);
+  put(Blob, (observesPlainAccesses() ? 0 : abi::SiteTableSyncOnly) | (Options().Counted ? abi::SiteTableCounted : 0), 4);
   for (const Key &K : Records) {
     for (uint32_t Word : K)
       put(Blob, Word, 4);

@@ -1,5 +1,6 @@
 //! `pass/abi.h` repeats what `runtime-abi` defines; they must say the same.
 use runtime_abi::ThreadSlot;
+use runtime_abi::counting::Counting;
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 
@@ -29,6 +30,12 @@ fn the_pass_and_the_runtime_agree() {
         ("AssemblyReads", u64::from(runtime_abi::assembly::READS)),
         ("AssemblyWrites", u64::from(runtime_abi::assembly::WRITES)),
         ("AssemblyBoth", u64::from(runtime_abi::assembly::BOTH)),
+        ("CountingTransfers", slot(offset_of!(Counting, transfers))),
+        ("CountingLimit", slot(offset_of!(Counting, limit))),
+        ("CountingSlow", slot(offset_of!(Counting, slow))),
+        ("CountingOrdinal", slot(offset_of!(Counting, ordinal))),
+        ("OrdinalShift", u64::from(runtime_abi::counting::ORDINAL_SHIFT)),
+        ("SiteTableCounted", u64::from(runtime_abi::SITE_TABLE_COUNTED)),
         ("ChunkShadow", runtime_abi::CHUNK_SHADOW),
         ("ChunkBytes", runtime_abi::CHUNK_BYTES),
         ("SlotCount", slot(offset_of!(ThreadSlot, count))),

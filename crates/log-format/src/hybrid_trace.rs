@@ -21,7 +21,8 @@ pub use reader::TraceReader;
 /// "RFRNHTR\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNHTR\x01");
 pub const VERSION: u32 = 1;
-pub const HEADER_BYTES: usize = 16;
+/// As much as a growing file of a thread begins with.
+pub const HEADER_BYTES: usize = 64;
 /// `thread-N.` and this.
 pub const EXTENSION: &str = "trace";
 

@@ -12,6 +12,7 @@
 
 pub mod call_sites;
 pub mod checkpoint;
+pub mod counting;
 pub mod disk;
 pub mod fast_path;
 pub mod memory_map;
@@ -32,7 +33,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 14;
+pub const ABI_VERSION: u32 = 15;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -68,6 +69,8 @@ pub const SITE_KIND_OFFSET: usize = 6;
 pub const SITE_ELEMENT_OFFSET: usize = 16;
 /// Of the flags of a module's site table: its plain accesses are not observed, whatever is asked for.
 pub const SITE_TABLE_SYNC_ONLY: u32 = 1;
+/// Its functions can count control transfers ([`counting`]).
+pub const SITE_TABLE_COUNTED: u32 = 2;
 /// Where in a site record its flags are.
 pub const SITE_FLAGS_OFFSET: usize = SITE_ELEMENT_OFFSET + 4;
 /// Of the flags: what is read there may be bytes that nobody has set.
@@ -164,6 +167,10 @@ pub mod divergence {
     pub const SURVIVED: u32 = 7;
     /// One thread at a time: none can go on, and the recording has more. Reported of the thread whose event is due.
     pub const DEADLOCK: u32 = 8;
+    /// A deterministic run: an access that the schedule orders did not come before the thread's next event.
+    pub const POINT: u32 = 9;
+    /// A deterministic run: other bytes came in than when its schedule was learned.
+    pub const INPUT: u32 = 10;
 }
 
 /// What program and tool tell each other about one process of a run, by who writes it and what it is about.

@@ -4,6 +4,7 @@
 //!
 //! In the control file each setting is one 64-bit word, whatever it means. A word that means nothing is found when it is read: no bytes that somebody else
 //! has written are taken for an enum.
+use crate::counting::CountingFor;
 use crate::policy::INPUTS;
 use crate::policy::Inputs;
 use crate::policy::ORDERS;
@@ -186,6 +187,8 @@ settings! {
     jitter_seed: Option<NonZeroU64> = None;
     /// Replay: every thread writes down what it does (`trace_file`).
     trace: bool = false;
+    /// Compiled code counts control transfers instead of asking at every access.
+    counting: CountingFor = CountingFor::Nothing;
     /// Traced replay of a Rust program: the address of the standard library's count of panics.
     panic_count: Option<NonZeroU64> = None;
 }

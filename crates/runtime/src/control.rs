@@ -1,4 +1,5 @@
 //! The control file: mapped once, at a fixed address, for the life of the process.
+use crate::counting;
 use crate::failure;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
@@ -45,6 +46,8 @@ pub struct Switches {
     pub repeats: AtomicBool,
     /// Recording: an atomic that nobody holds up is recorded the quick way, `Local::perform_quickly`.
     quick_atomics: AtomicBool,
+    /// What compiled code counts control transfers for: one of `runtime_abi::counting::CountingFor`.
+    pub counting: AtomicU8,
     /// There is memory that other processes, or the kernel, may write at any time.
     shares_memory: AtomicBool,
     /// And this process may write it.
@@ -67,6 +70,7 @@ pub static SWITCHES: Switches = Switches {
     recorder: AtomicU8::new(0),
     repeats: AtomicBool::new(false),
     quick_atomics: AtomicBool::new(false),
+    counting: AtomicU8::new(0),
     shares_memory: AtomicBool::new(false),
     writes_shared: AtomicBool::new(false),
 };
@@ -239,6 +243,7 @@ pub fn attach(settings: &RunSettings) {
     SWITCHES
         .one_at_a_time
         .store(!is_sync && settings.one_at_a_time, Relaxed);
+    SWITCHES.counting.store(settings.counting as u8, Relaxed);
 }
 
 /// System calls come to us from now on, the commonest ones the quick way if that is enough.
@@ -256,7 +261,8 @@ pub fn observe(has_quick_atomics: bool) {
 
 fn observe_memory(observed: bool) {
     SWITCHES.memory.store(observed, Relaxed);
-    __refrain_memory.store(observed as i32, Relaxed);
+    // Functions that count have no checks of chunks.
+    __refrain_memory.store((observed && !counting::is_on()) as i32, Relaxed);
 }
 
 /// The child of a fork that is not recorded: everything passes through from here on. Called by `policy::let_go`.
@@ -267,6 +273,7 @@ pub fn detach() {
     SWITCHES.orders_sync.store(false, Relaxed);
     SWITCHES.one_at_a_time.store(false, Relaxed);
     SWITCHES.quick_atomics.store(false, Relaxed);
+    SWITCHES.counting.store(0, Relaxed);
     observe_memory(false);
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the
     // child's own from now on. If that fails, there is nothing left to go on with.

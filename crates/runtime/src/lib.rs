@@ -36,6 +36,7 @@ mod calls;
 mod chaos;
 mod clones;
 mod control;
+mod counting;
 mod debugger;
 mod disk;
 mod ended;

@@ -4,6 +4,7 @@
 //! slots; threads without a gate run freely, in parallel. How threads wait, wake each other and find out that a wait can never end
 //! is in `turn_scheduler::gates`; a replay which cannot go on says so at once.
 use crate::control;
+use crate::counting;
 use crate::debugger;
 use crate::local::Local;
 use crate::real;
@@ -25,6 +26,7 @@ use turn_scheduler::gates::Waited;
 /// Maps the schedule, and the orders of inputs that go with it.
 pub fn open_schedule() {
     schedule::open();
+    counting::open();
     if control::inputs_only() {
         if turns::is_on() {
             turns::open();
@@ -82,6 +84,9 @@ impl Local {
             self.replay.cursor.arm(self.slot);
             debugger::before_failure(|| schedule::others_stand(self.index));
         }
+        if counting::is_for_trace() && doing.kind != Kind::Run {
+            self.note_ordered(doing, last);
+        }
         last
     }
 
@@ -123,7 +128,7 @@ impl Local {
             && self.event() < self.replay.cursor.events.get()
         {
             self.pass(gate);
-            self.complete();
+            self.complete_plain();
         }
     }
 

@@ -2,6 +2,7 @@
 use crate::access::Reach;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
+use crate::counting;
 use crate::local::Local;
 use crate::policy;
 use crate::replay::PLAIN;
@@ -45,12 +46,21 @@ impl Local {
         access: impl FnOnce() -> R,
         seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
+        if counting::is_for_points() && atomic == Atomic::No {
+            return self.perform_at_point(access);
+        }
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
             self.at_safe_point();
             self.pass_gate(PLAIN)
         } else {
             None
         };
+        if counting::is_for_trace() {
+            match atomic {
+                Atomic::No => self.trace_place(address, bytes, reach),
+                Atomic::Yes => self.note_ordered(PLAIN, gate),
+            }
+        }
         let result = if trace_file::is_on() {
             self.traced(address, bytes, reach, atomic, access)
         } else {
@@ -60,7 +70,10 @@ impl Local {
         if let Some(gate) = gate.filter(|_| policy::are_inputs_answered()) {
             self.compare_value(gate, address, seen(Some(&result)));
         }
-        self.complete();
+        match atomic {
+            Atomic::No => self.complete_plain(),
+            Atomic::Yes => self.complete(),
+        }
         result
     }
 

@@ -6,6 +6,7 @@ use crate::access::Reach;
 use crate::access::plain::at_site;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
+use crate::counting;
 use crate::local::Local;
 use crate::policy;
 use access_protocol::Intent;
@@ -36,6 +37,9 @@ fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
 impl Local {
     /// Opens a window over whole ranges if they are ours already and no gate lies in the next `events` events.
     fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
+        if counting::is_for_points() {
+            return !self.awaits_point();
+        }
         if policy::is_imposed() {
             self.pass_acquisitions();
         }

@@ -1,4 +1,5 @@
 //! What the rest of the runtime asks of a thread's recorder: its events, its records, its waits.
+use crate::counting;
 use crate::local::Local;
 use run_model::Kind;
 use run_model::Op;
@@ -20,12 +21,24 @@ impl Local {
     /// The current event is complete.
     #[inline]
     pub fn complete(&self) {
+        if counting::is_on() {
+            self.count_event();
+        }
         self.access.complete();
     }
 
+    /// So many plain accesses are complete. Where a hybrid schedule is enforced, they are no events.
     #[inline]
     pub fn complete_many(&self, events: u64) {
-        self.access.complete_many(events);
+        if !counting::is_for_points() {
+            self.access.complete_many(events);
+        }
+    }
+
+    /// A plain access, or an acquisition, is complete.
+    #[inline]
+    pub fn complete_plain(&self) {
+        self.access.complete();
     }
 
     /// Recording: runs `call`, which may block. Meanwhile chunks can be taken from this thread without a barrier. A call that

@@ -23,6 +23,7 @@ pub use unrecorded::unrecorded;
 
 use crate::chaos::Chaos;
 use crate::control;
+use crate::counting;
 use crate::log::LogWriter;
 use crate::policy;
 use crate::policy::Order;
@@ -39,6 +40,7 @@ use inputs::InputState;
 use late_stores::LateStores;
 use replay::ReplayState;
 use runtime_abi::ThreadSlot;
+use runtime_abi::counting::Counting;
 use runtime_abi::memory_map::HOSTED_THREADS;
 use runtime_abi::memory_map::LOCALS;
 use runtime_abi::thread_state;
@@ -83,6 +85,11 @@ global_asm!(
     ".size __refrain_self, 8",
     "__refrain_self:",
     ".quad {unobserved}",
+    ".globl __refrain_counting",
+    ".type __refrain_counting,@tls_object",
+    ".size __refrain_counting, {counting}",
+    "__refrain_counting:",
+    ".zero {counting}",
     ".hidden __refrain_local",
     ".globl __refrain_local",
     ".type __refrain_local,@tls_object",
@@ -91,6 +98,7 @@ global_asm!(
     ".quad 0",
     ".text",
     unobserved = sym UNOBSERVED,
+    counting = const size_of::<Counting>(),
 );
 
 /// The private side of an observed thread, by what uses it. The shared side is its `ThreadSlot`.
@@ -124,6 +132,8 @@ pub struct Local {
     pub late: LateStores,
     pub tasks: OfThread,
     pub alone: alone::OfThread,
+    /// Deterministic runs: where the thread stands among its points.
+    pub counting: counting::OfThread,
     pub birth: Birth,
 }
 
@@ -171,6 +181,7 @@ impl Local {
                 late: LateStores::new(),
                 tasks: OfThread::new(),
                 alone: alone::OfThread::new(),
+                counting: counting::OfThread::new(index),
                 birth: Birth::new(),
             });
             Some(&*place)
@@ -224,6 +235,7 @@ impl Local {
                 slot.exclusive.store(0, Relaxed);
                 self.replay.trace.open(self.index);
                 self.replay.cursor.open(self.index, slot);
+                self.begin_counting();
             }
         }
         if policy::are_inputs_answered() {

@@ -1,0 +1,301 @@
+#include "counted.h"
+#include "calls.h"
+#include "clones.h"
+#include "groups.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/Local.h"
+#include "llvm/Transforms/Utils/PromoteMemToReg.h"
+
+using namespace llvm;
+
+namespace refrain {
+
+namespace {
+
+// Found before values travel through memory, which hides where a pointer comes from; copies of the instructions have it, too.
+constexpr const char *SharedMark = "refrain.shared";
+
+// May this call come back with another version wanted? Whatever only computes, or reads, does not.
+bool mayComeToRuntime(const CallBase &Call) {
+  if (isa<IntrinsicInst>(Call) || Call.isInlineAsm() || Call.onlyReadsMemory())
+    return false;
+  return !Call.isMustTailCall();
+}
+
+class Doubling {
+public:
+  Doubling(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites) : F(F), Keep(Keep), R(R), Sites(Sites) {}
+
+  void run() {
+    expandSmallRanges(F, Keep);
+    markShared();
+    splitEntry();
+    splitAfterCalls();
+    SplitAllCriticalEdges(F);
+    passValuesThroughMemory();
+    copyBlocks();
+    countInSlow();
+    joinVersions();
+    lowerShared();
+    promoteAgain();
+  }
+
+private:
+  void markShared() {
+    MDNode *Mark = MDNode::get(R.C, {});
+    for (Instruction &I : instructions(F))
+      if (plainAccess(I, Keep, R.DL) || touchesSharedRange(I, Keep) || isMemoryCall(I, Keep))
+        I.setMetadata(SharedMark, Mark);
+  }
+
+  // Memory of the function's own stays in the first block, which both versions have in common.
+  void splitEntry() {
+    gatherAllocas(F);
+    Entry = &F.getEntryBlock();
+    FastEntry = Entry->splitBasicBlock(Entry->getFirstNonPHIOrDbgOrAlloca(), "refrain.body");
+    IRBuilder<> B(Entry->getTerminator());
+    Counting = R.counting(B);
+  }
+
+  // A block of its own where a version may begin to be the other one: after a call, and where an exception arrives.
+  void splitAfterCalls() {
+    SmallVector<CallBase *, 16> Calls;
+    SmallVector<LandingPadInst *, 4> Pads;
+    for (Instruction &I : instructions(F)) {
+      if (auto *Call = dyn_cast<CallBase>(&I); Call && mayComeToRuntime(*Call))
+        Calls.push_back(Call);
+      if (auto *Pad = dyn_cast<LandingPadInst>(&I))
+        Pads.push_back(Pad);
+    }
+    for (CallBase *Call : Calls) {
+      BasicBlock *Home = Call->getParent();
+      if (auto *Invoke = dyn_cast<InvokeInst>(Call)) {
+        Switches.push_back(SplitEdge(Home, Invoke->getNormalDest()));
+        continue;
+      }
+      if (isa<UnreachableInst>(Call->getNextNode()))
+        continue;
+      splitBehind(Call);
+    }
+    for (LandingPadInst *Pad : Pads)
+      splitBehind(Pad);
+  }
+
+  void splitBehind(Instruction *I) {
+    BasicBlock *Switch = I->getParent()->splitBasicBlock(std::next(I->getIterator()), "refrain.switch");
+    Switch->splitBasicBlock(Switch->begin(), "refrain.next");
+    Switches.push_back(Switch);
+  }
+
+  // From here on no value of a block is used in another, so that a block may have two predecessors more.
+  void passValuesThroughMemory() {
+    BasicBlock::iterator Point = Entry->getFirstInsertionPt();
+    SmallVector<Instruction *, 64> Escaping;
+    for (BasicBlock &BB : F)
+      for (Instruction &I : BB)
+        if (&BB != Entry && !I.getType()->isVoidTy() && !isa<PHINode>(I) && escapes(I))
+          Escaping.push_back(&I);
+    for (Instruction *I : Escaping)
+      if (AllocaInst *Slot = DemoteRegToStack(*I, /*VolatileLoads=*/false, Point))
+        Slots.push_back(Slot);
+    SmallVector<PHINode *, 32> Phis;
+    for (BasicBlock &BB : F)
+      for (PHINode &P : BB.phis())
+        Phis.push_back(&P);
+    for (PHINode *P : Phis)
+      if (AllocaInst *Slot = DemotePHIToStack(P, Point))
+        Slots.push_back(Slot);
+  }
+
+  static bool escapes(const Instruction &I) {
+    return any_of(I.users(), [&](const User *U) {
+      auto *User = cast<Instruction>(U);
+      return User->getParent() != I.getParent() || isa<PHINode>(User);
+    });
+  }
+
+  void copyBlocks() {
+    SmallVector<BasicBlock *, 64> Fast;
+    for (BasicBlock &BB : F)
+      if (&BB != Entry)
+        Fast.push_back(&BB);
+    for (BasicBlock *BB : Fast) {
+      BasicBlock *Copy = CloneBasicBlock(BB, Map, ".slow", &F);
+      Map[BB] = Copy;
+      Slow.push_back(Copy);
+    }
+    for (BasicBlock *BB : Slow)
+      for (Instruction &I : *BB) {
+        RemapInstruction(&I, Map, RF_NoModuleLevelChanges | RF_IgnoreMissingLocals);
+        RemapDbgRecordRange(I.getModule(), I.getDbgRecordRange(), Map, RF_NoModuleLevelChanges | RF_IgnoreMissingLocals);
+      }
+  }
+
+  // One transfer: a branch that could have gone elsewhere, or a return.
+  void countInSlow() {
+    for (BasicBlock *BB : Slow) {
+      Instruction *Last = BB->getTerminator();
+      auto *Branch = dyn_cast<BranchInst>(Last);
+      if ((Branch && Branch->isConditional()) || isa<SwitchInst, ReturnInst, ResumeInst>(Last)) {
+        IRBuilder<> B(Last);
+        if (CallInst *Tail = BB->getTerminatingMustTailCall())
+          B.SetInsertPoint(Tail);
+        count(B);
+      }
+    }
+  }
+
+  void count(IRBuilder<> &B) {
+    Value *Place = R.slotField(B, Counting, abi::CountingTransfers);
+    B.CreateStore(B.CreateAdd(B.CreateLoad(R.I64, Place), R.number(1)), Place);
+  }
+
+  Value *wantsSlow(IRBuilder<> &B) {
+    LoadInst *Flag = B.CreateLoad(R.I32, R.slotField(B, Counting, abi::CountingSlow), /*isVolatile=*/true);
+    return B.CreateICmpNE(Flag, ConstantInt::get(R.I32, 0));
+  }
+
+  void joinVersions() {
+    MDNode *Unlikely = MDBuilder(R.C).createBranchWeights(1, 1 << 20);
+    // The way into the slow version counts the call.
+    BasicBlock *Entering = BasicBlock::Create(R.C, "refrain.counted", &F);
+    IRBuilder<> B(Entering);
+    B.SetCurrentDebugLocation(Entry->getTerminator()->getDebugLoc());
+    count(B);
+    B.CreateBr(cast<BasicBlock>(Map[FastEntry]));
+    choose(Entry, Entering, FastEntry, Unlikely);
+    for (BasicBlock *Switch : Switches) {
+      BasicBlock *Next = Switch->getTerminator()->getSuccessor(0);
+      BasicBlock *SlowNext = cast<BasicBlock>(Map[Next]);
+      choose(Switch, SlowNext, Next, Unlikely);
+      choose(cast<BasicBlock>(Map[Switch]), SlowNext, Next, nullptr);
+    }
+  }
+
+  void choose(BasicBlock *At, BasicBlock *SlowOne, BasicBlock *FastOne, MDNode *Weights) {
+    Instruction *Old = At->getTerminator();
+    IRBuilder<> B(Old);
+    B.CreateCondBr(wantsSlow(B), SlowOne, FastOne, Weights);
+    Old->eraseFromParent();
+  }
+
+  // The runtime is told which of the instructions with one site this is.
+  void storeOrdinal(IRBuilder<> &B, Constant *Site) {
+    uint32_t Number = Ordinals[Site]++;
+    if (Number > abi::OrdinalMax)
+      report_fatal_error("refrain: too many accesses at one place of the source; build this file without --det");
+    B.CreateStore(ConstantInt::get(R.I32, Number << abi::OrdinalShift),
+                  R.slotField(B, Counting, abi::CountingOrdinal), /*isVolatile=*/true);
+  }
+
+  void lowerShared() {
+    SmallVector<Instruction *, 64> Accesses;
+    SmallVector<MemIntrinsic *, 8> Ranges;
+    SmallVector<CallBase *, 16> MemoryCalls, Calls;
+    for (BasicBlock *BB : Slow)
+      for (Instruction &I : *BB) {
+        auto *Call = dyn_cast<CallBase>(&I);
+        bool IsShared = I.hasMetadata(SharedMark);
+        if (Call && (IsShared || mayComeToRuntime(*Call)))
+          Calls.push_back(Call);
+        if (!IsShared)
+          continue;
+        if (auto *MI = dyn_cast<MemIntrinsic>(&I))
+          Ranges.push_back(MI);
+        else if (Call && !Call->isMustTailCall())
+          MemoryCalls.push_back(Call);
+        else if (!Call)
+          Accesses.push_back(&I);
+      }
+    // What the runtime does for a call, such as looking at memory that is printed, has the call's place.
+    for (CallBase *Call : Calls) {
+      IRBuilder<> B(Call);
+      Constant *Site = Sites.site(*Call, abi::SiteKind::Other, 0);
+      R.storeSite(B, R.self(B), Site);
+      storeOrdinal(B, Site);
+    }
+    lowerRanges(Ranges, R, Sites, nullptr);
+    lowerMemoryCalls(MemoryCalls, R, Sites, nullptr);
+    for (Instruction *I : Accesses)
+      lowerAccess(I);
+    for (Instruction &I : instructions(F))
+      I.setMetadata(SharedMark, nullptr);
+  }
+
+  //   transfers < limit ? the access : the runtime's call for it
+  void lowerAccess(Instruction *I) {
+    uint64_t Bytes = R.DL.getTypeStoreSize(getLoadStoreType(I)).getFixedValue();
+    Constant *Site = Sites.site(*I, isa<StoreInst>(I) ? abi::SiteKind::Store : abi::SiteKind::Load, Bytes);
+    IRBuilder<> B(I);
+    Value *Transfers = B.CreateLoad(R.I64, R.slotField(B, Counting, abi::CountingTransfers));
+    Value *Limit = B.CreateLoad(R.I64, R.slotField(B, Counting, abi::CountingLimit));
+    Instruction *Asked, *Plain;
+    SplitBlockAndInsertIfThenElse(B.CreateICmpUGE(Transfers, Limit), I->getIterator(), &Asked, &Plain,
+                                  MDBuilder(R.C).createBranchWeights(1, 1 << 10));
+    BasicBlock *Tail = I->getParent();
+    Instruction *Native = I->clone();
+    Native->insertBefore(Plain->getIterator());
+    if (!I->getType()->isVoidTy()) {
+      PHINode *Either = PHINode::Create(I->getType(), 2, "", Tail->begin());
+      I->replaceAllUsesWith(Either);
+      Either->addIncoming(I, Asked->getParent());
+      Either->addIncoming(Native, Plain->getParent());
+    }
+    I->moveBefore(Asked->getIterator());
+    IRBuilder<> A(I);
+    storeOrdinal(A, Site);
+    callRuntime(I, R, Site);
+  }
+
+  void promoteAgain() {
+    DominatorTree DT(F);
+    SmallVector<AllocaInst *, 64> Promotable;
+    for (AllocaInst *Slot : Slots)
+      if (isAllocaPromotable(Slot))
+        Promotable.push_back(Slot);
+    PromoteMemToReg(Promotable, DT);
+  }
+
+  Function &F;
+  Filters &Keep;
+  Runtime &R;
+  SiteTable &Sites;
+  BasicBlock *Entry = nullptr, *FastEntry = nullptr;
+  Value *Counting = nullptr;
+  SmallVector<BasicBlock *, 16> Switches, Slow;
+  SmallVector<AllocaInst *, 64> Slots;
+  ValueToValueMapTy Map;
+  DenseMap<Constant *, uint32_t> Ordinals;
+};
+
+} // namespace
+
+bool canCount(const Function &F) {
+  if (!canClone(F) || F.callsFunctionThatReturnsTwice())
+    return false;
+  for (const Instruction &I : instructions(F)) {
+    if (I.getType()->isTokenTy() || isa<IndirectBrInst>(I) || (I.isEHPad() && !isa<LandingPadInst>(I)))
+      return false;
+    // An address of the stack that is not in the first block is not the same in both versions.
+    if (I.getType()->isX86_AMXTy())
+      return false;
+  }
+  return true;
+}
+
+void countTransfers(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites) { Doubling(F, Keep, R, Sites).run(); }
+
+void announceUncounted(Function &F, Runtime &R, SiteTable &Sites) {
+  Instruction &First = *F.getEntryBlock().getFirstNonPHIOrDbgOrAlloca();
+  IRBuilder<> B(&First);
+  if (DISubprogram *S = F.getSubprogram())
+    B.SetCurrentDebugLocation(DILocation::get(R.C, S->getScopeLine(), 0, S));
+  R.call(B, "__refrain_uncounted", R.Void, {Sites.site(First, abi::SiteKind::Other, 0)});
+}
+
+} // namespace refrain

@@ -1,0 +1,27 @@
+// Two versions of a function in one: a fast one, which is the program's own code, and a slow one, which counts control
+// transfers and asks at each access whether this is one that other threads wait for, or that waits for them.
+//
+// A hybrid schedule names an access by its instruction and by the control transfers since its thread's last event (PEREGRINE,
+// section 3.1). Nearly always no such access is near, and the thread runs the fast version. The runtime says in `Counting::Slow`
+// which one it is to be; it changes only inside calls, so it is looked at when the function is entered and after
+// every call that may come to the runtime.
+//
+//   entry ──┬─▶ fast ── call ──▶ S ──┬─▶ fast ── … ─▶ return
+//           │                        ╳
+//           └─▶ slow ── call ──▶ S' ─┴─▶ slow ── … ─▶ return
+#pragma once
+
+#include "accesses.h"
+
+namespace refrain {
+
+// Can F be two versions of itself? Not if it has values that cannot be in memory for a moment, or returns twice.
+bool canCount(const llvm::Function &F);
+
+// Makes F two versions of itself. To be called before anything else but copies is done to it.
+void countTransfers(llvm::Function &F, Filters &Keep, Runtime &R, SiteTable &Sites);
+
+// F cannot be counted: whoever enters it is noted, and a schedule that was learned there is not used.
+void announceUncounted(llvm::Function &F, Runtime &R, SiteTable &Sites);
+
+} // namespace refrain

@@ -1,0 +1,139 @@
+//! Deterministic runs (PEREGRINE): which accesses a hybrid schedule orders, found by counting control transfers.
+//!
+//! A thread's *events* are its synchronisations and system calls; a *point* is an access that a constraint of the schedule names by the events
+//! before it (its segment), by the control transfers since the last of them, and by its instruction. Compiled code counts
+//! transfers in its slow version only (`crates/instrumentor/pass/counted.h`), which a thread runs from the event before a point up to the
+//! point, and everywhere while the trace is made from which schedules are. In between, accesses are the program's own.
+//!
+//! Where points are enforced, they are events like all others, so gates hold threads there and others wait for them by the same means as in every replay.
+pub mod enforced;
+pub mod traced;
+
+use crate::control::SWITCHES;
+use crate::local::Local;
+use crate::sites;
+use core::arch::asm;
+use core::cell::Cell;
+use core::sync::atomic::Ordering::Relaxed;
+use run_model::Place;
+use runtime_abi::counting::ACCESSES_MAX;
+use runtime_abi::counting::Counting;
+use runtime_abi::counting::CountingFor;
+use runtime_abi::points_file::PointEntry;
+
+const NOTHING: u8 = CountingFor::Nothing as u8;
+const TRACE: u8 = CountingFor::Trace as u8;
+const POINTS: u8 = CountingFor::Points as u8;
+
+/// Does compiled code count?
+#[inline]
+pub fn is_on() -> bool {
+    SWITCHES.counting.load(Relaxed) != NOTHING
+}
+
+/// Is every access written down with its place?
+#[inline]
+pub fn is_for_trace() -> bool {
+    SWITCHES.counting.load(Relaxed) == TRACE
+}
+
+/// Is a hybrid schedule enforced?
+#[inline]
+pub fn is_for_points() -> bool {
+    SWITCHES.counting.load(Relaxed) == POINTS
+}
+
+/// Maps the points of the schedule, if there are.
+pub fn open() {
+    if is_for_points() {
+        enforced::open();
+    }
+}
+
+/// What one thread remembers of it. Changed by its own events and accesses only.
+pub struct OfThread {
+    /// Events that it has completed; points are none.
+    segment: Cell<u64>,
+    /// Those that are still to come.
+    points: Cell<&'static [PointEntry]>,
+    trace: traced::TraceFile,
+}
+
+impl OfThread {
+    pub fn new(index: u32) -> OfThread {
+        OfThread {
+            segment: Cell::new(0),
+            points: Cell::new(&[]),
+            trace: traced::TraceFile::new(index),
+        }
+    }
+}
+
+/// The calling thread's `__refrain_counting`.
+#[inline]
+fn counting() -> &'static Counting {
+    let place: *const Counting;
+    // SAFETY: computes the address of our thread-local variable; the offset comes from the GOT.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + __refrain_counting@GOTTPOFF]", "add {0}, qword ptr fs:[0]",
+             out(reg) place, options(nostack, readonly));
+    }
+    // SAFETY: it lives as long as the thread, and consists of atomics.
+    unsafe { &*place }
+}
+
+impl Local {
+    /// The thread is about to begin.
+    pub fn begin_counting(&self) {
+        self.counting.segment.set(0);
+        match SWITCHES.counting.load(Relaxed) {
+            TRACE => {
+                let own = counting();
+                own.limit.store(0, Relaxed);
+                own.slow.store(1, Relaxed);
+            }
+            POINTS => self.begin_points(),
+            _ => {}
+        }
+    }
+
+    /// An event, which is no plain access, is about to be complete: transfers are counted from here on.
+    pub fn count_event(&self) {
+        if is_for_trace() {
+            self.trace_event();
+        }
+        self.counting.segment.set(self.counting.segment.get() + 1);
+        counting().transfers.store(0, Relaxed);
+        if is_for_points() {
+            self.arm_point();
+        }
+    }
+
+    /// Where the thread is. Several accesses of one instruction, those of a copy, have places one behind the other.
+    fn next_place(&self) -> Place {
+        let own = counting();
+        let ordinal = own.ordinal.load(Relaxed);
+        if ordinal & ACCESSES_MAX < ACCESSES_MAX {
+            own.ordinal.store(ordinal + 1, Relaxed);
+        }
+        Place {
+            site: sites::number(self.slot.site.load(Relaxed)),
+            ordinal,
+            transfers: own.transfers.load(Relaxed),
+        }
+    }
+}
+
+/// A function that cannot count is entered: what its accesses race with cannot be ordered.
+///
+/// # Safety
+/// `site` is a record of a site table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_uncounted(site: *const u8) {
+    if let Some(local) = Local::current()
+        && is_for_trace()
+    {
+        local.slot.site.store(site as u64, Relaxed);
+        local.seal(traced::Unhandled::Function);
+    }
+}

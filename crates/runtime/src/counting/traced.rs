@@ -1,0 +1,151 @@
+//! The trace of which hybrid schedules are made: every thread writes down its events and its accesses with their places
+//! (`log_format::hybrid_trace`), numbered over all threads by one counter. A number is taken when the gate has been passed, so conflicting
+//! accesses, which the gates of the recorded run's schedule keep in order, have numbers in that order.
+use crate::access::Reach;
+use crate::counting::counting;
+use crate::growing_file::GrowingFile;
+use crate::line::Line;
+use crate::local::Local;
+use crate::replay::Doing;
+use crate::run_directory;
+use crate::sites;
+use crate::sys;
+use core::cell::Cell;
+use core::cell::UnsafeCell;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use log_format::hybrid_trace;
+use log_format::hybrid_trace::MAX_ENTRY_BYTES;
+use log_format::hybrid_trace::TraceEncoder;
+use run_model::Access;
+use run_model::Kind;
+use run_model::Op;
+use run_model::Points;
+use run_model::Record;
+use run_model::SiteId;
+use run_model::ThreadIndex;
+use runtime_abi::counting::ACCESSES_MAX;
+use runtime_abi::memory_map::TRACES;
+use runtime_abi::schedule_file::GateEntry;
+
+/// The next number over all threads.
+static SEQUENCE: AtomicU64 = AtomicU64::new(1);
+
+/// The file in which the first thing is named that a schedule cannot deal with.
+pub const SEALED_FILE_NAME: &[u8] = b"sealed";
+
+/// What a hybrid schedule cannot deal with.
+#[derive(Clone, Copy)]
+pub enum Unhandled {
+    /// A function that cannot count was entered.
+    Function,
+    /// A copy of more memory than places can tell apart.
+    LargeCopy,
+    /// The trace could not be written.
+    NoRoom,
+}
+
+impl Unhandled {
+    fn name(self) -> &'static [u8] {
+        match self {
+            Unhandled::Function => b"function",
+            Unhandled::LargeCopy => b"large-copy",
+            Unhandled::NoRoom => b"no-room",
+        }
+    }
+}
+
+pub struct TraceFile {
+    file: GrowingFile,
+    /// Used by the thread itself, in `append` alone, which calls nothing that could come back here.
+    encoder: UnsafeCell<TraceEncoder>,
+    /// The event whose gate has been passed, with its number; 0: it has none.
+    sequence: Cell<u64>,
+    ordered: Cell<(Doing, Option<&'static GateEntry>)>,
+}
+
+impl TraceFile {
+    pub fn new(index: u32) -> TraceFile {
+        TraceFile {
+            file: GrowingFile::new(index, hybrid_trace::EXTENSION, TRACES.part(index as u64)),
+            encoder: UnsafeCell::new(TraceEncoder::new()),
+            sequence: Cell::new(0),
+            ordered: Cell::new((crate::replay::PLAIN, None)),
+        }
+    }
+}
+
+impl Local {
+    /// The gate of an event has been passed that has a position among all: it is written down when it is complete.
+    pub fn note_ordered(&self, doing: Doing, gate: Option<&'static GateEntry>) {
+        // Relaxed: one counter has one order, and what happens before is counted before.
+        self.counting.trace.sequence.set(SEQUENCE.fetch_add(1, Relaxed));
+        self.counting.trace.ordered.set((doing, gate));
+    }
+
+    pub fn trace_event(&self) {
+        let trace = &self.counting.trace;
+        let sequence = trace.sequence.replace(0);
+        if sequence == 0 {
+            return self.append(|encoder, out| encoder.unordered(out));
+        }
+        let (doing, gate) = trace.ordered.get();
+        let mut record = Record {
+            kind: doing.kind,
+            op: doing.op,
+            object: doing.object,
+            site: sites::number(self.slot.site.load(Relaxed)),
+            sources: Points::NONE,
+            ..Record::default()
+        };
+        if let Some(gate) = gate {
+            record.kind = Kind::from_u8(gate.kind).unwrap_or(doing.kind);
+            record.op = Op::from_u8(gate.op).unwrap_or(doing.op);
+            record.access = Access(gate.access);
+            record.object = gate.object;
+            record.value = gate.value;
+            record.site = SiteId(gate.site);
+        }
+        self.append(|encoder, out| encoder.ordered(sequence, &record, out));
+    }
+
+    /// An access is about to happen, and its gate has been passed.
+    pub fn trace_place(&self, address: u64, bytes: u64, reach: Reach) {
+        if counting().ordinal.load(Relaxed) & ACCESSES_MAX == ACCESSES_MAX {
+            self.seal(Unhandled::LargeCopy);
+        }
+        let place = self.next_place();
+        let sequence = SEQUENCE.fetch_add(1, Relaxed);
+        let uses = (reach != Reach::Writes, reach.writes());
+        self.append(|encoder, out| encoder.access(sequence, address, bytes as u32, uses, &place, out));
+    }
+
+    fn append(&self, encode: impl FnOnce(&mut TraceEncoder, &mut [u8; MAX_ENTRY_BYTES]) -> usize) {
+        let file = &self.counting.trace.file;
+        let Ok(place) = file.room(MAX_ENTRY_BYTES, || hybrid_trace::header(ThreadIndex(self.index))) else {
+            return self.seal(Unhandled::NoRoom);
+        };
+        // SAFETY: `room` gave so many bytes, which nobody else uses; and no other reference to the encoder is there, as its field says.
+        let bytes = unsafe { encode(&mut *self.counting.trace.encoder.get(), &mut *place.cast()) };
+        file.advance(bytes);
+    }
+
+    /// The schedule that is made of this trace is not to be used, and why; what was named first stays.
+    #[cold]
+    pub fn seal(&self, why: Unhandled) {
+        static SEALED: AtomicBool = AtomicBool::new(false);
+        if SEALED.swap(true, Relaxed) {
+            return;
+        }
+        let mut line = Line::default();
+        line.text(why.name());
+        line.text(b" ");
+        line.number(u64::from(sites::number(self.slot.site.load(Relaxed)).0));
+        line.text(b"\n");
+        if let Ok(file) = run_directory::open(SEALED_FILE_NAME, libc::O_WRONLY | libc::O_CREAT) {
+            sys::write_all(file, line.bytes());
+            sys::close(file);
+        }
+    }
+}
