@@ -12,6 +12,7 @@
 //! Start with [`Store`] and [`RunDirectory`]; for packed runs with NOTE [Packed runs] in `pack/mod.rs`.
 #![forbid(unsafe_code)]
 
+mod checked;
 mod control;
 mod directory;
 mod error;
@@ -20,6 +21,7 @@ mod leftovers;
 mod meta;
 mod pack;
 mod private;
+mod schedules;
 mod settings_text;
 mod shown;
 mod store;
@@ -86,6 +88,19 @@ pub use private::create_file;
 pub use private::write_file;
 pub use run_model::Scope;
 pub use runtime_abi::RunSettings;
+pub use schedules::Build;
+pub use schedules::LearnGuard;
+pub use schedules::Learned;
+pub use schedules::Lookup;
+pub use schedules::SCHEDULE_FILE_BYTES_MAX;
+pub use schedules::SCHEDULE_VERSION;
+pub use schedules::ScheduleCache;
+pub use schedules::ScheduleEntry;
+pub use schedules::ScheduleFile;
+pub use schedules::ScheduleKey;
+pub use schedules::ScheduleMeta;
+pub use schedules::SchedulePlace;
+pub use schedules::Variable;
 pub use shown::is_command;
 pub use shown::shown;
 pub use shown::shown_path;
