@@ -69,6 +69,10 @@ pub enum Error {
         name: String,
         examples: [String; 2],
     },
+    /// A file that holds no packed schedules.
+    NotSchedules {
+        path: PathBuf,
+    },
     /// A program runs with the schedule at this moment.
     ScheduleInUse {
         path: PathBuf,
@@ -242,6 +246,11 @@ impl fmt::Display for Error {
                 f,
                 "several schedules have names that begin with '{}' (such as {one} and {other}); give more of the name",
                 shown(name)
+            ),
+            Error::NotSchedules { path } => write!(
+                f,
+                "{} holds no packed schedules; give a file that `refrain schedules pack` wrote",
+                shown_path(path)
             ),
             Error::ScheduleInUse { path } => write!(
                 f,

@@ -51,7 +51,7 @@ pub struct LearnGuard {
 impl LearnGuard {
     pub(super) fn take(cache: &ScheduleCache, key: &ScheduleKey, on_wait: impl FnOnce()) -> Result<LearnGuard> {
         make_owned(&cache.root, owned::root)?;
-        removal::sweep(&cache.root);
+        removal::sweep(cache);
         let folder = cache.folder(key);
         let lock = folder.join(format!("{}{LOCK}", key.name()));
         let mut on_wait = Some(on_wait);
@@ -166,7 +166,7 @@ pub(super) fn sync(path: &Path) -> Result<()> {
 }
 
 /// Errors of what runs use as well, with the remedies of a cache.
-fn in_cache(error: Error) -> Error {
+pub(super) fn in_cache(error: Error) -> Error {
     match error {
         Error::Io { doing, path, source } => Error::CacheIo { doing, path, source },
         other => other,

@@ -17,13 +17,17 @@
 //!
 //! A schedule decides what programs do. So an entry that is damaged, that another version wrote, or that others may have written is refused
 //! by a sentence ([`owned`]), never taken for one that is not there. No name from a file is followed: where an entry belongs is computed from its key.
+mod archive;
 mod entry;
 mod key;
 mod learn;
 mod meta;
 mod owned;
 mod removal;
+mod unpack;
 
+pub use archive::PackedMember;
+pub use archive::ScheduleArchive;
 pub use entry::ScheduleEntry;
 pub use entry::SchedulePlace;
 pub use key::Build;
@@ -35,6 +39,7 @@ pub use meta::SCHEDULE_FILE_BYTES_MAX;
 pub use meta::SCHEDULE_VERSION;
 pub use meta::ScheduleFile;
 pub use meta::ScheduleMeta;
+pub use unpack::UnpackedSchedules;
 
 use crate::Error;
 use crate::Result;
@@ -122,7 +127,7 @@ impl ScheduleCache {
         if owned::root(&self.root)?.is_none() {
             return Ok(Vec::new());
         }
-        removal::sweep(&self.root);
+        removal::sweep(self);
         let mut places = Vec::new();
         for folder in directories(&self.root, is_folder)? {
             owned::directory(&folder)?;
@@ -173,6 +178,16 @@ impl ScheduleCache {
     /// Deletes an entry, whatever state it is in, unless a program runs with it; and nothing else that may be there.
     pub fn remove(&self, place: &SchedulePlace) -> Result<()> {
         removal::remove(place)
+    }
+
+    /// Writes entries, of which there must be one, into one file, which must not exist.
+    pub fn pack(&self, entries: &[ScheduleEntry], output: &Path) -> Result<()> {
+        archive::pack(entries, output)
+    }
+
+    /// Adds what [`ScheduleCache::pack`] has packed: all of it or nothing. What is there already stays.
+    pub fn unpack(&self, archive: &Path) -> Result<UnpackedSchedules> {
+        unpack::unpack(self, archive)
     }
 
     fn folder(&self, key: &ScheduleKey) -> PathBuf {

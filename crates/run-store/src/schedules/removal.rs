@@ -1,4 +1,5 @@
 //! Removing entries, and what killed processes have left. Nothing is deleted that has another name than we give.
+use super::ScheduleCache;
 use super::entry::META;
 use super::entry::SchedulePlace;
 use super::is_folder;
@@ -6,6 +7,8 @@ use super::key::is_name;
 use super::learn::LOCK;
 use super::meta::ScheduleFile;
 use super::owned;
+use super::unpack;
+use super::unpack::READY;
 use crate::Error;
 use crate::Result;
 use crate::leftovers;
@@ -97,15 +100,32 @@ pub(super) fn remove_if_empty(folder: &Path) {
 }
 
 /// Removes what killed processes have left in a cache. Best effort: what cannot be removed is in nobody's way.
-pub(super) fn sweep(root: &Path) {
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+pub(super) fn sweep(cache: &ScheduleCache) {
+    for entry in fs::read_dir(&cache.root).into_iter().flatten().flatten() {
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let name = entry.file_name().to_string_lossy().into_owned();
         // Others' are refused later, by a sentence.
         if is_directory && is_folder(&name) && matches!(owned::directory(&entry.path()), Ok(Some(_))) {
             sweep_folder(&entry.path());
+        } else if is_directory && name.starts_with(READY) {
+            complete(cache, &entry.path());
         } else if is_directory && name.starts_with(HIDDEN) {
             leftovers::remove_if_abandoned(&entry.path());
+        }
+    }
+}
+
+/// Goes on with what somebody was unpacking, who is gone.
+fn complete(cache: &ScheduleCache, ready: &Path) {
+    if let Ok(Some(directory)) = owned::directory(ready)
+        && leftovers::is_abandoned(ready, &directory)
+        && is_still_there(ready, &directory)
+    {
+        match unpack::complete(cache, ready) {
+            // Nobody can use it any more.
+            Err(Error::Corrupt { .. } | Error::Newer { .. }) => _ = fs::remove_dir_all(ready),
+            // What cannot be done now is tried again by the next one.
+            Ok(_) | Err(_) => {}
         }
     }
 }

@@ -1,4 +1,5 @@
 //! The cache of schedules on temporary disks: who learns, what is found again, what is refused.
+mod archives;
 mod damage;
 mod learning;
 
