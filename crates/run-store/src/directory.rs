@@ -6,7 +6,8 @@ use crate::META_VERSION;
 use crate::Manifest;
 use crate::Result;
 use crate::RunMeta;
-use crate::hash_bytes;
+use crate::checked::encode;
+use crate::checked::is_whole;
 use crate::hash_file;
 use crate::leftovers;
 use crate::leftovers::PART;
@@ -420,32 +421,8 @@ pub fn encoded_bytes(meta: &RunMeta) -> u64 {
     encode(meta).len() as u64
 }
 
-/// How metadata begins: with the BLAKE3, in hexadecimal, of all bytes but its own digits. Metadata of version 1 has none.
-const CHECKSUM: &[u8] = b"{\n  \"checksum\": \"";
-const DIGITS: usize = 64;
-/// The first version of the metadata that has it.
+/// The first version of the metadata that has a checksum: [`crate::checked`].
 const CHECKED_SINCE: u64 = 2;
-
-fn encode(meta: &RunMeta) -> Vec<u8> {
-    let json = serde_json::to_vec_pretty(meta).expect("metadata has only string keys");
-    let rest = [
-        b"\",\n",
-        json.strip_prefix(b"{\n").expect("an object with fields"),
-        b"\n",
-    ]
-    .concat();
-    [CHECKSUM, checksum(&rest).as_bytes(), &rest].concat()
-}
-
-fn checksum(rest: &[u8]) -> String {
-    hash_bytes([CHECKSUM, rest])
-}
-
-/// Is every byte the one that was written? `None`: there is no checksum where it belongs.
-fn is_whole(bytes: &[u8]) -> Option<bool> {
-    let (digits, rest) = bytes.strip_prefix(CHECKSUM)?.split_at_checked(DIGITS)?;
-    Some(digits == checksum(rest).as_bytes())
-}
 
 /// Writes a file of which other processes see nothing, the old one, or the new one in full: never half of it.
 /// It is not yet safe from a crash of the machine.
@@ -493,7 +470,6 @@ pub fn remove_abandoned_parts(path: &Path) {
     leftovers::remove_parts(folder, |part| part == name);
 }
 
-/// Returns when the file (or directory) is on the disk.
 /// Gives back what was allocated for a file ahead and is not used. If that cannot be, it stays.
 fn give_back_room(path: &Path) {
     const BLOCK_BYTES: u64 = 512;
@@ -508,6 +484,7 @@ fn give_back_room(path: &Path) {
     }
 }
 
+/// Returns when the file (or directory) is on the disk.
 fn sync(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|file| file.sync_all())

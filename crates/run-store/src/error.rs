@@ -56,6 +56,50 @@ pub enum Error {
         path: PathBuf,
         bytes_max: usize,
     },
+    /// What was given is not the name of a schedule.
+    BadScheduleName {
+        name: String,
+    },
+    NoSuchSchedule {
+        name: String,
+        root: PathBuf,
+    },
+    /// The beginning of the names of several schedules.
+    SeveralSchedules {
+        name: String,
+        examples: [String; 2],
+    },
+    /// A file that holds no packed schedules.
+    NotSchedules {
+        path: PathBuf,
+    },
+    /// A program runs with the schedule at this moment.
+    ScheduleInUse {
+        path: PathBuf,
+    },
+    /// What others may have written is not followed.
+    Untrusted {
+        path: PathBuf,
+        why: String,
+        remedy: String,
+    },
+    /// More than a cache takes.
+    TooBig {
+        what: String,
+        bytes: u64,
+        bytes_max: u64,
+    },
+    /// Something is wrong with an entry of the cache of schedules, and there is something to be done about it.
+    Schedule {
+        cause: Box<Error>,
+        remedy: String,
+    },
+    /// The cache of schedules could not be written.
+    CacheIo {
+        doing: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
     Io {
         doing: &'static str,
         path: PathBuf,
@@ -79,6 +123,14 @@ pub enum Error {
 impl Error {
     pub fn io(doing: &'static str, path: &Path, source: io::Error) -> Error {
         Error::Io {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn cache(doing: &'static str, path: &Path, source: io::Error) -> Error {
+        Error::CacheIo {
             doing,
             path: path.to_owned(),
             source,
@@ -176,6 +228,57 @@ impl fmt::Display for Error {
                 "the path {} is longer than {bytes_max} bytes; set REFRAIN_DIR to a shorter one",
                 shown_path(path)
             ),
+            Error::BadScheduleName { name } => write!(
+                f,
+                "'{}' is not the name of a schedule; give a name that `refrain schedules ls` prints, or the beginning of one",
+                shown(name)
+            ),
+            Error::NoSuchSchedule { name, root } => write!(
+                f,
+                "there is no schedule '{}' in {}; `refrain schedules ls` lists them",
+                shown(name),
+                shown_path(root)
+            ),
+            Error::SeveralSchedules {
+                name,
+                examples: [one, other],
+            } => write!(
+                f,
+                "several schedules have names that begin with '{}' (such as {one} and {other}); give more of the name",
+                shown(name)
+            ),
+            Error::NotSchedules { path } => write!(
+                f,
+                "{} holds no packed schedules; give a file that `refrain schedules pack` wrote",
+                shown_path(path)
+            ),
+            Error::ScheduleInUse { path } => write!(
+                f,
+                "a program runs with the schedule {} right now; wait for it to end",
+                shown_path(path)
+            ),
+            Error::Untrusted { path, why, remedy } => {
+                write!(f, "cannot use {}: {}; {}", shown_path(path), shown(why), shown(remedy))
+            }
+            Error::TooBig { what, bytes, bytes_max } => write!(
+                f,
+                "{} would have {bytes} bytes, and the cache of schedules takes {bytes_max} at most; \
+                 record such a program with `refrain record` instead",
+                shown(what)
+            ),
+            Error::Schedule { cause, remedy } => write!(f, "{cause}; {}", shown(remedy)),
+            Error::CacheIo { doing, path, source } => {
+                write!(f, "cannot {doing} {}: {}", shown_path(path), plain(source))?;
+                match source.kind() {
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                        f.write_str("; choose a place you may write to with --cache or REFRAIN_DIR")
+                    }
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => f.write_str(
+                        "; free some space (`refrain schedules rm`), or choose another place with --cache or REFRAIN_DIR",
+                    ),
+                    _ => Ok(()),
+                }
+            }
             Error::Io { doing, path, source } => {
                 write!(
                     f,

@@ -173,7 +173,7 @@ pub(crate) fn remove_parts(folder: &Path, is_wanted: impl Fn(&str) -> bool) {
 const LOCK_OUTLIVES: Duration = Duration::from_millis(100);
 
 /// Does nobody hold this, whose name has the number of its maker? Then it is ours.
-fn is_abandoned(path: &Path, file: &File) -> bool {
+pub(crate) fn is_abandoned(path: &Path, file: &File) -> bool {
     let began = Instant::now();
     loop {
         if file.try_lock().is_ok() {

@@ -1,4 +1,4 @@
-//! Run directories on disk: create, seal, list, open, remove, pack into one file and unpack.
+//! Run directories on disk: create, seal, list, open, remove, pack into one file and unpack. And the cache of learned schedules.
 //!
 //! A run is a directory. While its program runs it holds `recording.json`; when the recording is complete that file
 //! is rewritten and *renamed* to `run.json`, so a run is complete exactly when it says so, and a recording that was
@@ -9,9 +9,11 @@
 //! expectation and finding; nothing here panics on foreign bytes. Removal deletes only files this tool writes, never
 //! a tree.
 //!
-//! Start with [`Store`] and [`RunDirectory`]; for packed runs with NOTE [Packed runs] in `pack/mod.rs`.
+//! Start with [`Store`] and [`RunDirectory`]; for packed runs with NOTE [Packed runs] in `pack/mod.rs`, for learned schedules with
+//! NOTE [Cache of schedules] in `schedules/mod.rs`.
 #![forbid(unsafe_code)]
 
+mod checked;
 mod control;
 mod directory;
 mod error;
@@ -20,6 +22,7 @@ mod leftovers;
 mod meta;
 mod pack;
 mod private;
+mod schedules;
 mod settings_text;
 mod shown;
 mod store;
@@ -86,6 +89,22 @@ pub use private::create_file;
 pub use private::write_file;
 pub use run_model::Scope;
 pub use runtime_abi::RunSettings;
+pub use schedules::Build;
+pub use schedules::LearnGuard;
+pub use schedules::Learned;
+pub use schedules::Lookup;
+pub use schedules::PackedMember;
+pub use schedules::SCHEDULE_FILE_BYTES_MAX;
+pub use schedules::SCHEDULE_VERSION;
+pub use schedules::ScheduleArchive;
+pub use schedules::ScheduleCache;
+pub use schedules::ScheduleEntry;
+pub use schedules::ScheduleFile;
+pub use schedules::ScheduleKey;
+pub use schedules::ScheduleMeta;
+pub use schedules::SchedulePlace;
+pub use schedules::UnpackedSchedules;
+pub use schedules::Variable;
 pub use shown::is_command;
 pub use shown::shown;
 pub use shown::shown_path;

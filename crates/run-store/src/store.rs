@@ -293,7 +293,7 @@ fn split_number(name: &str) -> (&str, Option<u64>) {
 }
 
 /// The program's file name with everything a shell or a file system might take badly replaced.
-fn directory_prefix(program: &OsStr) -> String {
+pub(crate) fn directory_prefix(program: &OsStr) -> String {
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '+' | '-');
     let prefix: String = name.chars().take(100).map(|c| if plain(c) { c } else { '_' }).collect();

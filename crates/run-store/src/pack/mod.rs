@@ -22,11 +22,12 @@
 //! Logs and control files end in zeros that were allocated ahead; those are not stored (`Entry::stored`).
 //!
 //! An unpacked run is a run directory with `packed.json` (the manifest) and `packed-N` (the member `files/N`) in it.
+pub(crate) mod framing;
 mod manifest;
 mod read;
-mod tar;
+pub(crate) mod tar;
 mod unpack;
-mod write;
+pub(crate) mod write;
 
 pub use manifest::Alias;
 pub use manifest::Entry;

@@ -1,4 +1,5 @@
 //! Writing an archive: everything is hashed for the manifest first, and again while it is copied.
+use super::framing::Member;
 use super::manifest::Alias;
 use super::manifest::Entry;
 use super::manifest::Manifest;
@@ -6,9 +7,7 @@ use super::manifest::Missing;
 use super::manifest::PACK_VERSION;
 use super::manifest::Role;
 use super::manifest::ZEROS_MAX;
-use super::read::MANIFEST;
-use super::read::STAMP;
-use super::read::stamp;
+use super::read::RUN;
 use super::tar;
 use crate::Error;
 use crate::Result;
@@ -52,6 +51,11 @@ pub struct FileToPack {
 
 /// Writes `output`, which must not exist, in full or not at all.
 pub fn pack(run: &RunDirectory, contents: &Contents, output: &Path) -> Result<Manifest> {
+    write_new(output, |out| write(run, contents, out, output))
+}
+
+/// Writes a file that must not exist: it has its name when it is whole, or never.
+pub(crate) fn write_new<T>(output: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<T>) -> Result<T> {
     let taken = || Error::PackExists {
         path: output.to_owned(),
     };
@@ -66,13 +70,13 @@ pub fn pack(run: &RunDirectory, contents: &Contents, output: &Path) -> Result<Ma
     let failed = |e: io::Error| Error::io("write", output, e);
     let written = create_part(&part).map_err(failed).and_then(|file| {
         let mut out = BufWriter::new(file);
-        let manifest = write(run, contents, &mut out, output)?;
+        let value = write(&mut out)?;
         out.flush().map_err(failed)?;
         match renameat_with(CWD, &part, CWD, output, RenameFlags::NOREPLACE) {
-            Ok(()) => Ok(manifest),
+            Ok(()) => Ok(value),
             Err(rustix::io::Errno::EXIST) => Err(taken()),
             // File systems that cannot promise it.
-            Err(rustix::io::Errno::INVAL) => fs::rename(&part, output).map_err(failed).map(|()| manifest),
+            Err(rustix::io::Errno::INVAL) => fs::rename(&part, output).map_err(failed).map(|()| value),
             Err(e) => Err(failed(e.into())),
         }
     });
@@ -119,25 +123,26 @@ pub fn write(run: &RunDirectory, contents: &Contents, out: &mut impl Write, outp
     }
     let json = serde_json::to_vec_pretty(&manifest).expect("a manifest has only string keys");
     let failed = |e: io::Error| Error::io("write", output, e);
-    for (name, content) in [(STAMP, stamp(&json).as_bytes()), (MANIFEST, &json)] {
-        out.write_all(&tar::header(name, content.len() as u64, 0o644))
-            .map_err(failed)?;
-        out.write_all(content).map_err(failed)?;
-        out.write_all(&vec![0; tar::padding(content.len() as u64)])
-            .map_err(failed)?;
-    }
+    RUN.begin(&json, out).map_err(failed)?;
     for (entry, source) in manifest.entries.iter().zip(&sources) {
-        copy(entry, source, out, output)?;
+        let member = Member {
+            path: &entry.path,
+            stored: entry.stored,
+            mode: entry.mode,
+            hash: &entry.hash,
+        };
+        copy(&member, open(source)?, source, out, output)?;
     }
     out.write_all(&[0; tar::END_BYTES as usize]).map_err(failed)?;
     Ok(manifest)
 }
 
-fn copy(entry: &Entry, source: &Path, out: &mut impl Write, output: &Path) -> Result<()> {
+/// Writes a member of an archive from the file that it describes.
+pub(crate) fn copy(member: &Member<'_>, file: File, source: &Path, out: &mut impl Write, output: &Path) -> Result<()> {
     let failed = |e: io::Error| Error::io("write", output, e);
-    let header = tar::header(&entry.path, entry.stored, entry.mode);
+    let header = tar::header(member.path, member.stored, member.mode);
     out.write_all(&header).map_err(failed)?;
-    let mut file = open(source)?.take(entry.stored);
+    let mut file = file.take(member.stored);
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -150,12 +155,12 @@ fn copy(entry: &Entry, source: &Path, out: &mut impl Write, output: &Path) -> Re
         hasher.update(part);
         out.write_all(part).map_err(failed)?;
     }
-    if hasher.finalize().to_hex().as_str() != entry.hash {
+    if hasher.finalize().to_hex().as_str() != member.hash {
         return Err(Error::ChangedMeanwhile {
             path: source.to_owned(),
         });
     }
-    out.write_all(&vec![0; tar::padding(entry.stored)]).map_err(failed)
+    out.write_all(&vec![0; tar::padding(member.stored)]).map_err(failed)
 }
 
 /// Length, hash and mode of a file. Zeros at its end are left out if it is the run's: those were allocated ahead.
