@@ -52,6 +52,7 @@ pub enum Command {
         arguments: Vec<OsString>,
     },
     Record(RecordArguments),
+    Run(RunArguments),
     Replay(ReplayArguments),
     Explain(ExplainArguments),
     Ls(ListArguments),
@@ -213,6 +214,51 @@ Examples:
   refrain record --chaos --until-failure ./bank && refrain ls
   refrain explain bank-3
   refrain explain bank-3 --json | jq .conclusion";
+
+const RUN_EXAMPLES: &str = "\
+The first time, the program is recorded, and a schedule is learned from that run: a total order of its synchronisation, and
+the order of the accesses that raced. From then on it follows that schedule, in parallel and with live inputs, as long as
+program, arguments and environment are the same. It must be built with `refrain cc --det`.
+
+Exit status: the program's; 123 it left its schedule and was stopped, 125 it could not be started, 2 wrong usage.
+
+Examples:
+  refrain cc --det -O2 -g -pthread prog.c -o prog
+  refrain run -- ./prog 4 data
+  refrain run --report -- ./prog 4 data
+  refrain schedules ls";
+
+/// Run a program deterministically, with live inputs; learn how on the first run
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArguments {
+    /// Where schedules are kept, instead of `schedules` where runs live
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Say whether a schedule was found, which, and what it cost
+    #[arg(long)]
+    pub report: bool,
+    /// What becomes of a program that leaves its schedule
+    #[arg(long, value_enum, default_value = "stop", value_name = "WHAT")]
+    pub on_divergence: LeftSchedule,
+    /// Enforce the order of synchronisation only, not that of races: to see what that is good for
+    #[arg(long)]
+    pub sync_only: bool,
+    /// Delay threads at random where the schedule holds them, which must not change anything
+    #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]
+    pub delays: Option<Option<u64>>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LeftSchedule {
+    /// It is stopped; exit status 123
+    Stop,
+    /// It goes on without a schedule
+    Free,
+}
 
 /// Say in source lines why a run failed: what was read, who wrote it, what was unordered
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod pack;
 mod progress;
 mod record;
 mod replay;
+mod run;
 mod runs;
 mod search;
 mod settings;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
             unreachable!("commands with arguments of others were handled before parsing")
         }
         Command::Record(arguments) => record::record(arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Replay(arguments) => replay::replay(arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Ls(arguments) => runs::list(&arguments),

@@ -24,6 +24,11 @@ use std::process::Command;
 /// Tells the pass that the debug information is ours, and that lines are enough for the user (`pass/abi.h`).
 const BORROWED_TYPES: &str = "refrain-lines-only";
 
+/// Functions are to have a version that counts, for `refrain run`.
+const DETERMINISTIC: &str = "--det";
+/// The same for the pass (`pass/options.h`).
+const COUNTED_VARIABLE: &str = "REFRAIN_BUILD_DET";
+
 /// Usage errors, like everywhere in `refrain`.
 const EXIT_USAGE: i32 = 2;
 
@@ -81,9 +86,15 @@ pub fn main(language: Language, arguments: Vec<OsString>) -> i32 {
 
 /// The same with a given toolchain; the error is a sentence for the user.
 pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Result<i32, String> {
-    let planned = plan(tools, language, arguments)?;
+    let (arguments, is_counted) = without_own(arguments);
+    let planned = plan(tools, language, &arguments)?;
     let compiler = tools.compiler(language);
-    let status = Command::new(compiler).args(planned).status().map_err(|error| {
+    let mut command = Command::new(compiler);
+    if is_counted {
+        // The pass has no command line of its own.
+        command.env(COUNTED_VARIABLE, "1");
+    }
+    let status = command.args(planned).status().map_err(|error| {
         format!(
             "cannot start {}: {error}. Install it with `apt-get install clang-22 lld-22`, or name another clang 22 in {}",
             compiler.display(),
@@ -95,6 +106,15 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
     })?;
     // A compiler that died by a signal has no code; make sees a failure either way.
     Ok(status.code().unwrap_or(1))
+}
+
+/// The arguments without the one that is ours and not clang's, and whether that was there.
+fn without_own(arguments: &[OsString]) -> (Vec<OsString>, bool) {
+    let end = arguments.iter().position(|argument| argument == "--");
+    let (options, files) = arguments.split_at(end.unwrap_or(arguments.len()));
+    let is_own = |argument: &&OsString| *argument == DETERMINISTIC;
+    let others = options.iter().filter(|argument| !is_own(argument));
+    (others.chain(files).cloned().collect(), options.iter().any(|argument| is_own(&argument)))
 }
 
 /// The arguments for clang, or why there are none.

@@ -141,6 +141,7 @@ struct Blob {
     elements: usize,
     string_bytes: usize,
     is_for_sync: bool,
+    is_counted: bool,
 }
 
 impl Blob {
@@ -169,6 +170,11 @@ impl SiteTable {
     /// Was a part of the object compiled for scope sync alone, so that its plain accesses cannot be observed?
     pub fn is_for_sync_only(&self) -> bool {
         self.blobs.iter().any(|blob| blob.is_for_sync)
+    }
+
+    /// Was all of the object compiled with `--det`, so that its functions can count?
+    pub fn is_counted(&self) -> bool {
+        self.blobs.iter().all(|blob| blob.is_counted)
     }
 
     /// `path` is only used in messages.
@@ -319,6 +325,7 @@ fn parse_blob(section: &[u8], start: usize) -> Result<(Blob, usize), Complaint> 
             elements,
             string_bytes,
             is_for_sync: field(28)? & runtime_abi::SITE_TABLE_SYNC_ONLY != 0,
+            is_counted: field(28)? & runtime_abi::SITE_TABLE_COUNTED != 0,
         },
         total,
     ))

@@ -46,6 +46,19 @@ pub enum Error {
     StaticProgram {
         path: PathBuf,
     },
+    /// `refrain run` needs functions that count.
+    NotCounted {
+        path: PathBuf,
+    },
+    /// The recording for a schedule was not kept.
+    NothingToLearn,
+    /// The traced replay of what was recorded for a schedule was another run.
+    NotTracedAgain {
+        why: String,
+    },
+    NoHybridSchedule {
+        why: String,
+    },
     /// The library that hosts programs that cannot load it.
     RuntimeNotExecutable {
         path: PathBuf,
@@ -230,6 +243,7 @@ impl Error {
             | Error::RuntimeNotExecutable { .. }
             | Error::NotInstrumented { .. }
             | Error::BuiltForSync { .. }
+            | Error::NotCounted { .. }
             | Error::NoRuntime { .. }
             | Error::NeverAttached { .. }
             | Error::NoDebugger { .. }
@@ -254,6 +268,17 @@ impl std::error::Error for Error {}
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Error::NotCounted { path } => write!(
+                f,
+                "{} cannot be run deterministically: not all of it was built with `refrain cc --det` or `refrain c++ --det`; build it so, with a clean build",
+                shown_path(path)
+            ),
+            Error::NothingToLearn => write!(f, "nothing was kept of the run, so no schedule can be learned from it"),
+            Error::NotTracedAgain { why } => write!(
+                f,
+                "no schedule was learned: the run did not come back when it was replayed to be traced{why}"
+            ),
+            Error::NoHybridSchedule { why } => write!(f, "no schedule was learned: {why}"),
             Error::CapTooSmall { least } => write!(
                 f,
                 "a run of this program takes {} KB on the disk before anything is logged; give --max-size that much or more",

@@ -18,6 +18,7 @@ use failure_report::Traces;
 use run_model::SiteId;
 use run_store::Outcome;
 use run_store::RunDirectory;
+use runtime_abi::counting::CountingFor;
 use runtime_abi::policy::Inputs;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -47,6 +48,7 @@ pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Re
         jitter_seed: 0,
         trace: true,
         inputs: Inputs::Answered,
+        counting: CountingFor::Nothing,
     };
     let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, Show::Nothing)?;
     let verdict = replay::judge(&loaded, &plan, &observed, run_name);

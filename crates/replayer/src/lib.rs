@@ -12,6 +12,7 @@ mod call_sites;
 mod campaign;
 mod checkpoints;
 mod debug;
+pub mod deterministic;
 pub mod describe;
 mod divergence;
 mod error;

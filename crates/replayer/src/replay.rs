@@ -15,6 +15,7 @@ use crate::verify;
 use crate::verify::Check;
 use run_store::Outcome;
 use run_store::RunDirectory;
+use runtime_abi::counting::CountingFor;
 use runtime_abi::policy::Inputs;
 use serde::Serialize;
 use std::time::Duration;
@@ -68,6 +69,7 @@ pub fn replay(recovered: Recovered, options: &ReplayOptions) -> Result<Replayed>
         jitter_seed: options.jitter_seed,
         trace: false,
         inputs: options.inputs,
+        counting: CountingFor::Nothing,
     };
     let mut identical = 0;
     let mut elapsed = Duration::ZERO;

@@ -34,6 +34,7 @@ use run_store::RunSettings;
 use run_store::SlotSnapshot;
 use run_store::ThreadState;
 use run_store::TurnsSnapshot;
+use runtime_abi::counting::CountingFor;
 use runtime_abi::policy;
 use runtime_abi::policy::Inputs;
 use runtime_abi::policy::Order;
@@ -64,6 +65,8 @@ pub struct Watch {
     pub trace: bool,
     /// Where inputs come from: the recording, or outside.
     pub inputs: Inputs,
+    /// What functions that were built with `--det` count for.
+    pub counting: CountingFor,
 }
 
 /// How a replay came to its end.
@@ -235,6 +238,7 @@ impl<'a> Setting<'a> {
                 settings: RunSettings {
                     jitter_seed: NonZeroU64::new(watch.jitter_seed),
                     trace: watch.trace,
+                    counting: watch.counting,
                     panic_count: watch.trace.then(|| Symbols::load(&loaded.run).panic_count()).flatten(),
                     ..loaded.meta.settings.in_replay(policies(loaded, watch.inputs)?)
                 },

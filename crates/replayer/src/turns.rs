@@ -37,6 +37,7 @@ use run_store::RunDirectory;
 use run_store::TurnsSnapshot;
 use run_store::write_whole;
 use runtime_abi::divergence;
+use runtime_abi::counting::CountingFor;
 use runtime_abi::policy::Inputs;
 use runtime_abi::turns_file::ACCESSES_FILE_NAME;
 use runtime_abi::turns_file::AccessEntry;
@@ -262,6 +263,7 @@ impl<'a> Attempts<'a> {
             jitter_seed: 0,
             trace: false,
             inputs: Inputs::Answered,
+            counting: CountingFor::Nothing,
         };
         Ok(Attempts {
             loaded,

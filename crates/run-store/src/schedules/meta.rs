@@ -29,14 +29,17 @@ pub enum ScheduleFile {
     Points,
     /// What the program was given when it was learned.
     Inputs,
+    /// The hybrid schedule for people, with lines of the source.
+    Steps,
 }
 
 impl ScheduleFile {
-    pub const ALL: [ScheduleFile; 4] = [
+    pub const ALL: [ScheduleFile; 5] = [
         ScheduleFile::Hybrid,
         ScheduleFile::Schedule,
         ScheduleFile::Points,
         ScheduleFile::Inputs,
+        ScheduleFile::Steps,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl ScheduleFile {
             ScheduleFile::Schedule => "schedule",
             ScheduleFile::Points => "points",
             ScheduleFile::Inputs => "inputs",
+            ScheduleFile::Steps => "steps",
         }
     }
 }
@@ -75,6 +79,8 @@ pub struct Learned {
     pub learned_at: u64,
     /// How the program ended that it was learned from.
     pub outcome: Outcome,
+    /// The thread in which it ended, and by which signal, if that is known.
+    pub ended_in: Option<(u32, u32)>,
     pub threads: u32,
     /// Synchronisations in their order.
     pub steps: u64,

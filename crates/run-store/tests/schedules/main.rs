@@ -65,6 +65,7 @@ fn key(argument: &str) -> ScheduleKey {
 
 fn learned(sealed: Option<&str>) -> Learned {
     Learned {
+        ended_in: None,
         learned_at: 1_767_225_600,
         outcome: Outcome::Exited(0),
         threads: 4,

@@ -1,6 +1,6 @@
 //! The trace of which hybrid schedules are made: every thread writes down its events and its accesses with their places
-//! (`log_format::hybrid_trace`), numbered over all threads by one counter. A number is taken when the gate has been passed, so conflicting
-//! accesses, which the gates of the recorded run's schedule keep in order, have numbers in that order.
+//! (`log_format::hybrid_trace`), numbered over all threads by one counter. A number is taken after the gate and before the count of events grows, for
+//! which others wait at their gates; so what the schedule of the recorded run keeps in order has numbers in that order.
 use crate::access::Reach;
 use crate::counting::counting;
 use crate::growing_file::GrowingFile;
@@ -30,7 +30,11 @@ use runtime_abi::memory_map::TRACES;
 use runtime_abi::schedule_file::GateEntry;
 
 /// The next number over all threads.
-static SEQUENCE: AtomicU64 = AtomicU64::new(1);
+fn next_number() -> u64 {
+    static SEQUENCE: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: one counter has one order, and what happens before is counted before.
+    SEQUENCE.fetch_add(1, Relaxed)
+}
 
 /// The file in which the first thing is named that a schedule cannot deal with.
 pub const SEALED_FILE_NAME: &[u8] = b"sealed";
@@ -60,9 +64,8 @@ pub struct TraceFile {
     file: GrowingFile,
     /// Used by the thread itself, in `append` alone, which calls nothing that could come back here.
     encoder: UnsafeCell<TraceEncoder>,
-    /// The event whose gate has been passed, with its number; 0: it has none.
-    sequence: Cell<u64>,
-    ordered: Cell<(Doing, Option<&'static GateEntry>)>,
+    /// The event whose gate has been passed, and its gate, if it has one. Other events have no position among all.
+    ordered: Cell<Option<(Doing, Option<&'static GateEntry>)>>,
 }
 
 impl TraceFile {
@@ -70,8 +73,7 @@ impl TraceFile {
         TraceFile {
             file: GrowingFile::new(index, hybrid_trace::EXTENSION, TRACES.part(index as u64)),
             encoder: UnsafeCell::new(TraceEncoder::new()),
-            sequence: Cell::new(0),
-            ordered: Cell::new((crate::replay::PLAIN, None)),
+            ordered: Cell::new(None),
         }
     }
 }
@@ -79,18 +81,13 @@ impl TraceFile {
 impl Local {
     /// The gate of an event has been passed that has a position among all: it is written down when it is complete.
     pub fn note_ordered(&self, doing: Doing, gate: Option<&'static GateEntry>) {
-        // Relaxed: one counter has one order, and what happens before is counted before.
-        self.counting.trace.sequence.set(SEQUENCE.fetch_add(1, Relaxed));
-        self.counting.trace.ordered.set((doing, gate));
+        self.counting.trace.ordered.set(Some((doing, gate)));
     }
 
     pub fn trace_event(&self) {
-        let trace = &self.counting.trace;
-        let sequence = trace.sequence.replace(0);
-        if sequence == 0 {
+        let Some((doing, gate)) = self.counting.trace.ordered.take() else {
             return self.append(|encoder, out| encoder.unordered(out));
-        }
-        let (doing, gate) = trace.ordered.get();
+        };
         let mut record = Record {
             kind: doing.kind,
             op: doing.op,
@@ -107,6 +104,7 @@ impl Local {
             record.value = gate.value;
             record.site = SiteId(gate.site);
         }
+        let sequence = next_number();
         self.append(|encoder, out| encoder.ordered(sequence, &record, out));
     }
 
@@ -116,7 +114,7 @@ impl Local {
             self.seal(Unhandled::LargeCopy);
         }
         let place = self.next_place();
-        let sequence = SEQUENCE.fetch_add(1, Relaxed);
+        let sequence = next_number();
         let uses = (reach != Reach::Writes, reach.writes());
         self.append(|encoder, out| encoder.access(sequence, address, bytes as u32, uses, &place, out));
     }

@@ -1,0 +1,221 @@
+//! Learning a schedule: one recorded run, one traced replay of it, and what they are relaxed into.
+use crate::Error;
+use crate::Result;
+use crate::campaign::Attempts;
+use crate::campaign::Campaign;
+use crate::campaign::Keep;
+use crate::campaign::Recorded;
+use crate::deterministic::Subject;
+use crate::loaded::LoadedRun;
+use crate::plan::Temporary;
+use crate::prepare::Observer;
+use crate::record::Show;
+use crate::recovery;
+use crate::recovery::RecoverOptions;
+use crate::replay;
+use crate::supervise;
+use crate::supervise::Watch;
+use hybrid_schedule::Relaxed;
+use log_format::hybrid_trace;
+use log_format::hybrid_trace::TraceReader;
+use run_model::Place;
+use run_model::ThreadIndex;
+use run_store::LearnGuard;
+use run_store::Learned;
+use run_store::Outcome;
+use run_store::ScheduleEntry;
+use run_store::ScheduleFile;
+use run_store::Store;
+use runtime_abi::counting::CountingFor;
+use runtime_abi::policy::Inputs;
+use std::fs;
+use std::fs::File;
+use std::io;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+/// In the directory of a traced replay: what the runtime met that no schedule can deal with.
+const SEALED_FILE_NAME: &str = "sealed";
+/// A thread's trace is read so many bytes at a time.
+const READ_BYTES: usize = 1 << 20;
+
+/// A run of the program that was recorded so that a schedule can be learned from it.
+pub struct Learning<'a> {
+    subject: &'a Subject,
+    recorded: Recorded,
+    /// Has the run in it, and goes away with it.
+    _folder: Temporary,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Lesson {
+    pub entry: ScheduleEntry,
+    pub races: u64,
+}
+
+impl<'a> Learning<'a> {
+    /// Runs the program once, with its own input and output.
+    pub fn record(subject: &'a Subject) -> Result<Learning<'a>> {
+        let folder = Temporary::create()?;
+        let campaign = Campaign {
+            recording: subject.recording.clone(),
+            output: Some(folder.path.join("run")),
+            attempts: Attempts::Once,
+            keep: Keep::Always,
+            name: None,
+            is_quiet: false,
+        };
+        let recorded = campaign.run(&Store::at(&folder.path)?, |_| ())?;
+        Ok(Learning {
+            subject,
+            recorded,
+            _folder: folder,
+        })
+    }
+
+    pub fn outcome(&self) -> Outcome {
+        self.recorded.outcome()
+    }
+
+    /// The signal that ended the recording from outside.
+    pub fn interrupted(&self) -> Option<i32> {
+        self.recorded.interrupted
+    }
+
+    /// Makes the schedule and puts it into the cache.
+    pub fn learn(self, guard: LearnGuard, observer: &dyn Observer) -> Result<Lesson> {
+        let name = self.subject.key.name();
+        let run = self.recorded.run.ok_or(Error::NothingToLearn)?;
+        let began = Instant::now();
+        let recovered = recovery::recover(run, &RecoverOptions::to_replay(name), observer)?;
+        recovery::require_order(&recovered.loaded)?;
+        let (loaded, stage, plan) = recovered.into_temporary_plan()?;
+        let solving_ms = began.elapsed().as_millis() as u64;
+
+        let began = Instant::now();
+        let watch = Watch {
+            patience: replay::default_patience(&loaded),
+            jitter_seed: 0,
+            trace: false,
+            inputs: Inputs::Answered,
+            counting: CountingFor::Trace,
+        };
+        let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, Show::Nothing)?;
+        let verdict = replay::judge(&loaded, &plan, &observed, name);
+        let tracing_ms = began.elapsed().as_millis() as u64;
+        if !verdict.identical {
+            return Err(Error::NotTracedAgain {
+                why: verdict.divergence.map_or_else(String::new, |d| format!(": {d}")),
+            });
+        }
+
+        let began = Instant::now();
+        let threads = loaded.logs.threads.len();
+        let sealed = sealed(&loaded, &plan.directory);
+        let relaxed = hybrid_schedule::relax(traces(&plan.directory, threads)?).map_err(unusable)?;
+        schedule_checker::check_hybrid(traces(&plan.directory, threads)?, &relaxed.schedule).map_err(unusable)?;
+        let files = files(&loaded, &relaxed);
+        let statistics = relaxed.statistics;
+        let learned = Learned {
+            learned_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+            outcome: self.recorded.meta.ending.as_ref().map_or(Outcome::Exited(0), |e| e.outcome),
+            ended_in: loaded.ended_in,
+            threads: threads as u32,
+            steps: relaxed.schedule.steps.len() as u64,
+            constraints: statistics.constraints,
+            races: statistics.races,
+            pruned: statistics.subsumed + statistics.implied,
+            accesses: statistics.accesses,
+            unordered_reads: Vec::new(),
+            recording_ms: self.recorded.elapsed.as_millis() as u64,
+            solving_ms,
+            tracing_ms,
+            relaxing_ms: began.elapsed().as_millis() as u64,
+            sealed,
+        };
+        let files: Vec<(ScheduleFile, &[u8])> = files.iter().map(|(file, bytes)| (*file, bytes.as_slice())).collect();
+        Ok(Lesson {
+            entry: guard.insert(learned, &files)?,
+            races: statistics.races,
+        })
+    }
+}
+
+fn unusable(why: impl std::fmt::Display) -> Error {
+    Error::NoHybridSchedule { why: why.to_string() }
+}
+
+/// The traces of all threads. One that never began has none.
+fn traces(directory: &Path, threads: usize) -> Result<Vec<Trace>> {
+    let open = |thread: usize| {
+        let (name, length) = log_format::file_name(ThreadIndex(thread as u32), hybrid_trace::EXTENSION);
+        let path = directory.join(String::from_utf8_lossy(&name[..length]).as_ref());
+        match File::open(&path) {
+            Ok(file) => Ok(Trace {
+                reader: Some(TraceReader::new(BufReader::with_capacity(READ_BYTES, file))),
+            }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Trace { reader: None }),
+            Err(e) => Err(run_store::Error::io("read", &path, e).into()),
+        }
+    };
+    (0..threads).map(open).collect()
+}
+
+struct Trace {
+    reader: Option<TraceReader<BufReader<File>>>,
+}
+
+impl Iterator for Trace {
+    type Item = std::result::Result<run_model::TraceEntry, hybrid_trace::TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.reader.as_mut()?.next()
+    }
+}
+
+/// Why a schedule of this run cannot be used again, if so.
+fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
+    let ending = loaded.meta.ending.as_ref();
+    if let Some(truncated) = ending.and_then(|ending| ending.truncated.as_ref()) {
+        return Some(format!("its recording is not complete, because {truncated}"));
+    }
+    if !loaded.processes.is_empty() || ending.is_some_and(|ending| ending.forked) {
+        return Some("the program started other processes".to_owned());
+    }
+    if ending.is_some_and(|ending| ending.unknown_threads > 0) {
+        return Some("it had threads that were made by other means than libc's".to_owned());
+    }
+    let text = fs::read_to_string(directory.join(SEALED_FILE_NAME)).ok()?;
+    let (what, site) = text.trim().split_once(' ')?;
+    let place = site.parse().ok().and_then(|site| loaded.sites.place(run_model::SiteId(site)));
+    let place = place.map_or_else(|| "a place that is not known".to_owned(), |place| place.to_string());
+    Some(match what {
+        "function" => format!("a function cannot count its control transfers (it returns twice, or jumps to labels): {place}"),
+        "large-copy" => format!("more memory is copied at once than can be told apart: {place}"),
+        _ => "its trace could not be written: there was no room".to_owned(),
+    })
+}
+
+fn files(loaded: &LoadedRun, relaxed: &Relaxed) -> Vec<(ScheduleFile, Vec<u8>)> {
+    let (schedule, points) = hybrid_schedule::compile(&relaxed.schedule);
+    let line = |place: &Place| match loaded.sites.place(place.site) {
+        Some(found) => {
+            let file = Path::new(&found.file).file_name().unwrap_or_default();
+            format!("{}:{}", file.to_string_lossy(), found.line)
+        }
+        None => "?".to_owned(),
+    };
+    vec![
+        (ScheduleFile::Hybrid, log_format::hybrid::encode(&relaxed.schedule)),
+        (ScheduleFile::Schedule, log_format::schedule::encode(&schedule)),
+        (ScheduleFile::Points, log_format::points::encode(&points)),
+        (
+            ScheduleFile::Steps,
+            hybrid_schedule::text::render(&relaxed.schedule, line).into_bytes(),
+        ),
+    ]
+}
