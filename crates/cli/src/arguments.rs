@@ -1,4 +1,5 @@
 //! The command line.
+use crate::schedules::SchedulesArguments;
 use crate::settings::SettingsArguments;
 use clap::Args;
 use clap::Parser;
@@ -63,6 +64,7 @@ pub enum Command {
     Pack(PackArguments),
     Unpack(UnpackArguments),
     Rm(RemoveArguments),
+    Schedules(SchedulesArguments),
     /// Kill what is left of replays when the command that made them was killed; for the command itself
     #[command(hide = true)]
     Guard {

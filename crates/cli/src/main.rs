@@ -1,8 +1,8 @@
 //! `refrain`: flags in, one call per subcommand, exit status out.
 //!
 //! Everything a user reads is written here; the crates below return values. Errors become one sentence on standard
-//! error. Exit statuses: `record` passes the program's through; otherwise 0 is success, 1 a divergence, 2 wrong
-//! usage, 3 a run that cannot be read.
+//! error. Exit statuses: `record` passes the program's through; otherwise 0 is success, 1 a divergence (or, of `schedules check`, damage), 2 wrong
+//! usage, 3 a run, or a cache of schedules, that cannot be read.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -19,6 +19,7 @@ mod record;
 mod replay;
 mod run;
 mod runs;
+mod schedules;
 mod search;
 mod settings;
 mod solve;
@@ -58,7 +59,12 @@ impl From<replayer::Error> for Failure {
 
 impl From<run_store::Error> for Failure {
     fn from(error: run_store::Error) -> Failure {
-        replayer::Error::from(error).into()
+        use run_store::Error::BadScheduleName;
+        use run_store::Error::SeveralSchedules;
+        match error {
+            BadScheduleName { .. } | SeveralSchedules { .. } => Failure::usage(error.to_string()),
+            other => replayer::Error::from(other).into(),
+        }
     }
 }
 
@@ -86,6 +92,7 @@ fn main() -> ExitCode {
         Command::Pack(arguments) => pack::pack(&arguments),
         Command::Unpack(arguments) => pack::unpack(&arguments),
         Command::Rm(arguments) => runs::remove(&arguments),
+        Command::Schedules(arguments) => schedules::schedules(&arguments),
         Command::Guard { name } => {
             replayer::guard(&name);
             Ok(0)

@@ -133,8 +133,12 @@ fn outcome(meta: &RunMeta, state: RunState) -> String {
     }
 }
 
-/// The command as it could be typed again.
 fn command(meta: &RunMeta) -> String {
+    as_typed(meta.program_arguments())
+}
+
+/// The words as they could be typed again.
+pub fn as_typed(words: &[Text]) -> String {
     let quote = |text: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/=,:@%".contains(c);
         let is_plain = !text.is_empty() && text.chars().all(plain);
@@ -144,11 +148,7 @@ fn command(meta: &RunMeta) -> String {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
     };
-    let words: Vec<String> = meta
-        .program_arguments()
-        .iter()
-        .map(|word| quote(word.to_string()))
-        .collect();
+    let words: Vec<String> = words.iter().map(|word| quote(word.to_string())).collect();
     words.join(" ")
 }
 
@@ -443,7 +443,7 @@ fn unobserved_assembly(run: &RunDirectory, meta: &RunMeta) -> Vec<String> {
 }
 
 /// The first `shown` of them, and how many more there are.
-fn some_of(names: &[String], shown: usize) -> String {
+pub fn some_of(names: &[String], shown: usize) -> String {
     let first = names[..names.len().min(shown)].join(", ");
     match names.len().saturating_sub(shown) {
         0 => first,
@@ -457,7 +457,7 @@ pub fn names_of(variables: &[Text]) -> String {
     names.join(", ")
 }
 
-fn short(hash: &str) -> &str {
+pub fn short(hash: &str) -> &str {
     hash.get(..16).unwrap_or(hash)
 }
 

@@ -101,11 +101,6 @@ impl ScheduleEntry {
         self.meta.files.contains_key(&file).then(|| self.place.file(file))
     }
 
-    /// The files and their lengths.
-    pub fn files(&self) -> impl Iterator<Item = (ScheduleFile, u64)> + '_ {
-        self.meta.files.iter().map(|(file, sum)| (*file, sum.bytes))
-    }
-
     /// The bytes that were written; `None` if the entry has no file of that name.
     pub fn read(&self, file: ScheduleFile) -> Result<Option<Vec<u8>>> {
         let Some(sum) = self.meta.files.get(&file) else {

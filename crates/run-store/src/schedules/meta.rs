@@ -101,6 +101,11 @@ pub struct Learned {
 }
 
 impl ScheduleMeta {
+    /// The files beside it, and their lengths.
+    pub fn files(&self) -> impl Iterator<Item = (ScheduleFile, u64)> + '_ {
+        self.files.iter().map(|(file, sum)| (*file, sum.bytes))
+    }
+
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let bytes = checked::encode(self);
         match bytes.len() as u64 {

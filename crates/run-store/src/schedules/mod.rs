@@ -169,6 +169,13 @@ impl ScheduleCache {
         entry.ok_or_else(gone)
     }
 
+    /// What is known of the entry at a place, sealed or not; of its other files nothing is read.
+    pub fn meta(&self, place: &SchedulePlace) -> Result<ScheduleMeta> {
+        owned::directory(place.path())
+            .and_then(|_| entry::read_meta(place))
+            .map_err(|error| self.advise(place, error))
+    }
+
     /// Everything that is wrong with an entry.
     pub fn check(&self, place: &SchedulePlace) -> Vec<Error> {
         let problems = entry::check(place).into_iter();

@@ -121,11 +121,9 @@ fn complete(cache: &ScheduleCache, ready: &Path) {
         && leftovers::is_abandoned(ready, &directory)
         && is_still_there(ready, &directory)
     {
-        match unpack::complete(cache, ready) {
-            // Nobody can use it any more.
-            Err(Error::Corrupt { .. } | Error::Newer { .. }) => _ = fs::remove_dir_all(ready),
-            // What cannot be done now is tried again by the next one.
-            Ok(_) | Err(_) => {}
+        // What cannot be done now is tried again by the next one, and what nobody can use any more goes.
+        if let Err(Error::Corrupt { .. } | Error::Newer { .. }) = unpack::complete(cache, ready) {
+            let _ = fs::remove_dir_all(ready);
         }
     }
 }

@@ -16,6 +16,9 @@ use std::path::Path;
 
 const BLOCK_BYTES: usize = 512;
 
+/// A file of an entry in an archive.
+type Packed<'a> = (&'a str, &'a [u8]);
+
 /// An archive of three entries, one of them sealed.
 fn packed(place: &Place) -> Vec<u8> {
     let cache = place.cache("cache");
@@ -120,7 +123,7 @@ fn member(name: &str, mode: u32, content: &[u8]) -> Vec<u8> {
 }
 
 /// An archive whose stamp, manifest and members fit together.
-fn forged(schedules: &[&[(&str, &[u8])]]) -> Vec<u8> {
+fn forged(schedules: &[&[Packed]]) -> Vec<u8> {
     let file = |(name, content): &(&str, &[u8])| {
         let hash = blake3::hash(content).to_hex().to_string();
         serde_json::json!({ "name": name, "bytes": content.len(), "hash": hash })
@@ -148,13 +151,13 @@ fn forged_archives_lead_nowhere() {
     let file = |name: &str| fs::read(entry.place().path().join(name)).expect("a file");
     let (meta, hybrid, schedule) = (file("schedule.json"), file("hybrid"), file("schedule"));
     let other = place.cache("other");
-    let good: [(&str, &[u8]); 4] = [
+    let good: [Packed; 4] = [
         ("schedule.json", &meta),
         ("hybrid", &hybrid),
         ("schedule", &schedule),
         ("points", b""),
     ];
-    let cases: [(&[&[(&str, &[u8])]], &str); 13] = [
+    let cases: [(&[&[Packed]], &str); 13] = [
         (&[], "at least one schedule"),
         (&[&[]], "files of each schedule"),
         (&[&good[1..]], "metadata of each schedule first"),
@@ -183,7 +186,7 @@ fn forged_archives_lead_nowhere() {
         assert_eq!(all_below(other.root()), []);
     }
     // The good first, the bad second: not even the good one is there.
-    let mixed: [&[(&str, &[u8])]; 2] = [&good, &[("schedule.json", b"{}")]];
+    let mixed: [&[Packed]; 2] = [&good, &[("schedule.json", b"{}")]];
     unpack(&other, &forged(&mixed), &place).expect_err("half of it is bad");
     assert_eq!(all_below(other.root()), []);
     assert_eq!(unpack(&other, &forged(&[&good]), &place).expect("it is good"), 1);
