@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
     ),
     // The judge never sees the solver it judges.
     ("schedule-checker", &["run-model"], Outside::Nothing),
+    ("hybrid-schedule", &["run-model"], Outside::Nothing),
     ("failure-report", &["run-model"], Outside::Nothing),
     // What it searches for is tried at the edge, through a trait of its own.
     ("schedule-search", &["run-model"], Outside::Nothing),
@@ -61,6 +62,7 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
             "program-image",
             "failure-report",
             "schedule-search",
+            "hybrid-schedule",
         ],
         Outside::Anything,
     ),
@@ -69,6 +71,7 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
         &[
             "run-model",
             "log-format",
+            "hybrid-schedule",
             "instrumentor",
             "run-store",
             "replayer",

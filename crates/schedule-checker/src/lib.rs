@@ -14,6 +14,8 @@
 //! 5. *Turns* ([`turns`]), if the schedule is of that kind: it has every input, in the order of their times, and its edits name places
 //!    that there are. What threads read between their inputs is not in the logs: a replay shows it.
 //!
+//! Hybrid schedules have a judge of their own, [`hybrid`]: it is asked whether they order what happened in a traced replay.
+//!
 //! Each step is linear in the length of logs and schedule (times the number of threads that run at once, for the clocks),
 //! but for sorting.
 #![forbid(unsafe_code)]
@@ -21,6 +23,7 @@
 mod cells;
 mod certainty;
 mod execution;
+pub mod hybrid;
 mod memory;
 mod requirements;
 mod turns;
