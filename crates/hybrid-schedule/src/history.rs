@@ -161,19 +161,47 @@ impl History {
         }
     }
 
-    /// Is there another instance that looks the same?
-    pub fn is_ambiguous(&self, number: u64) -> bool {
+    /// The first of these instances, which are in ascending order, that looks like another one of the thread.
+    pub fn find_ambiguous(&self, numbers: &[u64]) -> Option<u64> {
+        let mut rest = numbers;
+        while let [first, ..] = rest {
+            let near = self.near(*first);
+            let mut instructions: Vec<u32> = self.instances[near.start as usize..near.end as usize]
+                .iter()
+                .map(|instance| instance.instruction)
+                .collect();
+            instructions.sort_unstable();
+            let (here, behind) = rest.split_at(rest.partition_point(|number| *number < near.end));
+            let is_ambiguous = |number: &&u64| {
+                let instruction = self.instances[**number as usize].instruction;
+                let before = instructions.partition_point(|other| *other < instruction);
+                instructions.get(before + 1) == Some(&instruction)
+            };
+            if let Some(ambiguous) = here.iter().find(is_ambiguous) {
+                return Some(*ambiguous);
+            }
+            rest = behind;
+        }
+        None
+    }
+
+    /// The instances with no event and no control transfer between them and this one.
+    fn near(&self, number: u64) -> std::ops::Range<u64> {
         let (segment, transfers) = (self.segment_of(number), self.transfers(number));
-        let instruction = self.instances[number as usize].instruction;
-        let first = segment.checked_sub(1).map_or(0, |event| self.events[event as usize]);
-        let end = self
-            .events
-            .get(segment as usize)
-            .map_or(self.instances.len() as u64, |end| *end);
-        let is_near = |other: &u64| self.transfers(*other) == transfers;
-        let looks_the_same = |other: u64| self.instances[other as usize].instruction == instruction;
-        let mut before = (first..number).rev().take_while(is_near);
-        let mut after = (number + 1..end).take_while(is_near);
-        before.any(looks_the_same) || after.any(looks_the_same)
+        let start = segment.checked_sub(1).map_or(0, |event| self.events[event as usize]);
+        let end = self.events.get(segment as usize).copied();
+        let end = end.unwrap_or(self.instances.len() as u64);
+        let first = |is_before: &dyn Fn(u64) -> bool| {
+            let (mut low, mut high) = (start, end);
+            while low < high {
+                let middle = low + (high - low) / 2;
+                match is_before(self.transfers(middle)) {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
+            }
+            low
+        };
+        first(&|other| other < transfers)..first(&|other| other <= transfers)
     }
 }

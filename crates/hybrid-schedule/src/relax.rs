@@ -153,8 +153,8 @@ impl Relaxation {
         let mut points: Vec<Vec<Instance>> = Vec::with_capacity(numbers.len());
         for (thread, numbers) in numbers.iter().enumerate() {
             let history = &histories[thread];
-            if let Some(number) = numbers.iter().find(|number| history.is_ambiguous(**number)) {
-                let (thread, instance) = place(Reference::new(thread, *number));
+            if let Some(number) = history.find_ambiguous(numbers) {
+                let (thread, instance) = place(Reference::new(thread, number));
                 return Err(Unusable::Ambiguous { thread, instance });
             }
             points.push(

@@ -91,6 +91,15 @@ pub enum Fault {
         previous: u64,
         found: u64,
     },
+    /// Bytes of a hybrid schedule are not those that were written.
+    Checksum {
+        expected: u64,
+        found: u64,
+    },
+    /// A point of a hybrid schedule that is not after the ones before it.
+    PointBackwards,
+    /// A constraint that is not greater than the one before it.
+    ConstraintBackwards,
     /// Bytes after the end.
     Longer {
         expected: u64,
@@ -148,6 +157,14 @@ impl fmt::Display for Corrupt {
             Fault::NoSuchThread { threads, found } => write!(f, "thread {found}, but there are {threads}"),
             Fault::BeyondEnd { most, found } => write!(f, "event or count {found}, at most {most} expected"),
             Fault::GateBackwards { previous, found } => write!(f, "a gate at event {found} after one at {previous}"),
+            Fault::Checksum { expected, found } => {
+                write!(
+                    f,
+                    "the checksum is {found:#018x}, expected {expected:#018x}: bytes were changed"
+                )
+            }
+            Fault::PointBackwards => write!(f, "a point that is not after the one before it"),
+            Fault::ConstraintBackwards => write!(f, "a constraint that does not come after the one before it"),
             Fault::Longer { expected, found } => write!(f, "{found} bytes, expected {expected}"),
         }
     }

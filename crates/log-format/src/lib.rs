@@ -23,6 +23,8 @@ mod decode;
 #[cfg(feature = "std")]
 pub mod edits;
 #[cfg(feature = "std")]
+pub mod hybrid;
+#[cfg(feature = "std")]
 pub mod late_resumes;
 #[cfg(feature = "std")]
 pub mod points;

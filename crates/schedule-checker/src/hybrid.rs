@@ -114,6 +114,9 @@ struct Lane {
     is_open: bool,
     /// Somebody relied on that point's being over.
     is_relied_on: bool,
+    /// The points since this segment and control transfer.
+    passed: BTreeSet<Place>,
+    moment: (u64, u64),
 }
 
 struct Judge<'a> {
@@ -139,6 +142,8 @@ impl<'a> Judge<'a> {
             next: 0,
             is_open: false,
             is_relied_on: false,
+            passed: BTreeSet::new(),
+            moment: (0, 0),
         };
         let mut incoming: Vec<Vec<_>> = schedule.points.iter().map(|p| vec![Vec::new(); p.len()]).collect();
         let mut known: Vec<Vec<_>> = schedule.points.iter().map(|p| vec![(0, None); p.len()]).collect();
@@ -253,9 +258,12 @@ impl<'a> Judge<'a> {
         }
         self.close(thread);
         let next = self.lanes[thread].next;
-        let near = |other: &&Instance| other.segment == here.segment && other.place.transfers == at.transfers;
-        let mut passed = points[..next].iter().rev().take_while(near);
-        if passed.any(|other| *other == here) {
+        let lane = &mut self.lanes[thread];
+        if lane.moment != (here.segment, at.transfers) {
+            lane.moment = (here.segment, at.transfers);
+            lane.passed.clear();
+        }
+        if lane.passed.contains(&at) {
             let instance = here;
             let thread = ThreadIndex(thread as u32);
             return Err(HybridRejection::Ambiguous { thread, instance });
@@ -269,6 +277,7 @@ impl<'a> Judge<'a> {
         }
         let lane = &mut self.lanes[thread];
         lane.next += 1;
+        lane.passed.insert(at);
         (lane.is_open, lane.is_relied_on) = (true, false);
         Ok(())
     }

@@ -70,15 +70,17 @@ pub fn conflicts(nodes: &[Node]) -> Vec<(usize, usize)> {
 /// Does every path from one to the other hold, for all that conflicts?
 pub fn orders_everything(traces: &Traces, schedule: &HybridSchedule) -> bool {
     let nodes = nodes(traces);
-    let mut reaches = vec![vec![false; nodes.len()]; nodes.len()];
+    // A row of bits for each entry.
+    assert!(nodes.len() <= 128, "too many entries to try everything");
+    let mut reaches = vec![0u128; nodes.len()];
     for i in 1..nodes.len() {
-        reaches[i - 1][i] = nodes[i - 1].thread == nodes[i].thread;
+        reaches[i - 1] |= u128::from(nodes[i - 1].thread == nodes[i].thread) << i;
     }
     let is_ordered = |i: &usize| matches!(nodes[*i].entry, TraceEntry::Ordered { .. });
     let mut steps: Vec<usize> = (0..nodes.len()).filter(is_ordered).collect();
     steps.sort_by_key(|i| sequence(&nodes[*i].entry));
     for pair in steps.windows(2) {
-        reaches[pair[0]][pair[1]] = true;
+        reaches[pair[0]] |= 1 << pair[1];
     }
     let is_at = |i: &usize, id: PointId| {
         let instance = schedule.points[id.thread.0 as usize][id.index as usize];
@@ -87,17 +89,14 @@ pub fn orders_everything(traces: &Traces, schedule: &HybridSchedule) -> bool {
     for constraint in &schedule.constraints {
         let before = (0..nodes.len()).rfind(|i| is_at(i, constraint.before)).unwrap();
         let after = (0..nodes.len()).find(|i| is_at(i, constraint.after)).unwrap();
-        reaches[before][after] = true;
+        reaches[before] |= 1 << after;
     }
     for via in 0..nodes.len() {
         for from in 0..nodes.len() {
-            if reaches[from][via] {
-                let onwards = reaches[via].clone();
-                for (to, reached) in reaches[from].iter_mut().enumerate() {
-                    *reached |= onwards[to];
-                }
+            if reaches[from] >> via & 1 == 1 {
+                reaches[from] |= reaches[via];
             }
         }
     }
-    conflicts(&nodes).iter().all(|(i, j)| reaches[*i][*j])
+    conflicts(&nodes).iter().all(|(i, j)| reaches[*i] >> j & 1 == 1)
 }

@@ -84,7 +84,7 @@ fn access(sequence: u64, at: Place, span: u64, random: &mut Random) -> TraceEntr
 #[test]
 fn every_conflict_is_ordered_and_no_constraint_is_idle() {
     let mut kept = 0;
-    for seed in 0..6000 {
+    for seed in 0..3000 {
         let traces = traces(seed);
         let relaxed = relaxed(&traces).unwrap_or_else(|why| panic!("seed {seed}: {why:?}"));
         let schedule = &relaxed.schedule;
@@ -111,7 +111,7 @@ fn every_conflict_is_ordered_and_no_constraint_is_idle() {
             "seed {seed}"
         );
     }
-    assert!(kept > 10_000, "{kept}: the traces do not race");
+    assert!(kept > 5_000, "{kept}: the traces do not race");
 }
 
 /// The judge agrees with trying everything on schedules that nobody computed, too.
