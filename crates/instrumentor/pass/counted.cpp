@@ -98,7 +98,7 @@ private:
     SmallVector<Instruction *, 64> Escaping;
     for (BasicBlock &BB : F)
       for (Instruction &I : BB)
-        if (&BB != Entry && !I.getType()->isVoidTy() && !isa<PHINode>(I) && escapes(I))
+        if (&BB != Entry && !I.getType()->isVoidTy() && escapes(I))
           Escaping.push_back(&I);
     for (Instruction *I : Escaping)
       if (AllocaInst *Slot = DemoteRegToStack(*I, /*VolatileLoads=*/false, Point))

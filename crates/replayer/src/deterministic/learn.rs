@@ -31,7 +31,6 @@ use runtime_abi::policy::Inputs;
 use std::fs;
 use std::fs::File;
 use std::io;
-use std::io::BufReader;
 use std::path::Path;
 use std::time::Instant;
 use std::time::SystemTime;
@@ -39,8 +38,6 @@ use std::time::UNIX_EPOCH;
 
 /// In the directory of a traced replay: what the runtime met that no schedule can deal with.
 const SEALED_FILE_NAME: &str = "sealed";
-/// A thread's trace is read so many bytes at a time.
-const READ_BYTES: usize = 1 << 20;
 
 /// A run of the program that was recorded so that a schedule can be learned from it.
 pub struct Learning<'a> {
@@ -109,7 +106,7 @@ impl<'a> Learning<'a> {
         let tracing_ms = began.elapsed().as_millis() as u64;
         if !verdict.identical {
             return Err(Error::NotTracedAgain {
-                why: verdict.divergence.map_or_else(String::new, |d| format!(": {d}")),
+                why: verdict.divergence.map_or_else(String::new, |d| format!(": {d:?}")),
             });
         }
 
@@ -117,7 +114,7 @@ impl<'a> Learning<'a> {
         let threads = loaded.logs.threads.len();
         let sealed = sealed(&loaded, &plan.directory);
         let relaxed = hybrid_schedule::relax(traces(&plan.directory, threads)?).map_err(unusable)?;
-        schedule_checker::check_hybrid(traces(&plan.directory, threads)?, &relaxed.schedule).map_err(unusable)?;
+        schedule_checker::hybrid::check_hybrid(traces(&plan.directory, threads)?, &relaxed.schedule).map_err(unusable)?;
         let files = files(&loaded, &relaxed);
         let statistics = relaxed.statistics;
         let learned = Learned {
@@ -155,9 +152,10 @@ fn traces(directory: &Path, threads: usize) -> Result<Vec<Trace>> {
         let (name, length) = log_format::file_name(ThreadIndex(thread as u32), hybrid_trace::EXTENSION);
         let path = directory.join(String::from_utf8_lossy(&name[..length]).as_ref());
         match File::open(&path) {
-            Ok(file) => Ok(Trace {
-                reader: Some(TraceReader::new(BufReader::with_capacity(READ_BYTES, file))),
-            }),
+            Ok(file) => {
+                let reader = TraceReader::open(file, ThreadIndex(thread as u32)).map_err(unusable)?;
+                Ok(Trace { reader: Some(reader) })
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Trace { reader: None }),
             Err(e) => Err(run_store::Error::io("read", &path, e).into()),
         }
@@ -166,7 +164,7 @@ fn traces(directory: &Path, threads: usize) -> Result<Vec<Trace>> {
 }
 
 struct Trace {
-    reader: Option<TraceReader<BufReader<File>>>,
+    reader: Option<TraceReader<File>>,
 }
 
 impl Iterator for Trace {
