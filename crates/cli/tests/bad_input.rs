@@ -233,7 +233,12 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn help_has_examples() {
     let refrain = Refrain::new();
-    for arguments in [&["--help"][..], &["record", "--help"], &["replay", "--help"]] {
+    for arguments in [
+        &["--help"][..],
+        &["record", "--help"],
+        &["replay", "--help"],
+        &["schedules", "--help"],
+    ] {
         let output = refrain.run(arguments);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(

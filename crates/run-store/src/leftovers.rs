@@ -177,7 +177,8 @@ pub(crate) fn is_abandoned(path: &Path, file: &File) -> bool {
     let began = Instant::now();
     loop {
         if file.try_lock().is_ok() {
-            return true;
+            // What was opened may have got its final name since, and its maker have made another of this one.
+            return is_still_there(path, file);
         }
         // If the maker is not found, it may also be somewhere else, where processes have other numbers.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -257,6 +258,19 @@ impl Drop for Unfinished {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_finished_meanwhile_is_not_taken_for_its_successor() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = Unfinished::create(folder.path(), "new").expect("a directory");
+        let path = first.path.clone();
+        let opened = File::open(&path).expect("the directory");
+        fs::rename(&path, folder.path().join("final")).expect("renamed");
+        drop(first.finished());
+        let second = Unfinished::create(folder.path(), "new").expect("a directory");
+        assert_eq!(second.path, path);
+        assert!(!is_abandoned(&path, &opened), "the lock is that of another directory");
+    }
 
     #[test]
     fn a_lock_that_outlives_its_taker_is_waited_for() {

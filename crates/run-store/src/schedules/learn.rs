@@ -34,6 +34,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 /// Behind the name of an entry: the file with the lock of who learns it.
 pub(super) const LOCK: &str = ".lock";
@@ -63,15 +65,11 @@ impl LearnGuard {
                 other => other.map_err(|e| Error::cache("create", &lock, e))?,
             };
             let failed = |e| Error::cache("lock", &lock, e);
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    if let Some(on_wait) = on_wait.take() {
-                        on_wait();
-                    }
-                    file.lock().map_err(failed)?;
+            if !is_locked_soon(&file).map_err(failed)? {
+                if let Some(on_wait) = on_wait.take() {
+                    on_wait();
                 }
-                Err(TryLockError::Error(e)) => return Err(failed(e)),
+                file.lock().map_err(failed)?;
             }
             // Who was done has removed it, and the next one may have another of the same name.
             if is_still_there(&lock, &file) {
@@ -138,10 +136,37 @@ impl Drop for LearnGuard {
     }
 }
 
+/// So often somebody may remove an empty folder just when it was made, before that is an error.
+const TRIES: u32 = 1000;
+
 /// Creates a directory, unless it is there, and refuses one that is not the user's own.
 pub(super) fn make_owned(path: &Path, open: impl Fn(&Path) -> Result<Option<File>>) -> Result<()> {
-    private::create_directories(path).map_err(|e| Error::cache("create", path, e))?;
-    open(path).map(|_| ())
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match private::create_directories(path) {
+            Ok(()) if open(path)?.is_some() => return Ok(()),
+            Ok(()) if tries < TRIES => {}
+            Ok(()) => return Err(Error::cache("create", path, io::ErrorKind::NotFound.into())),
+            // It was gone before it had its mode, or before it was looked at.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) && tries < TRIES => {}
+            Err(e) => return Err(Error::cache("create", path, e)),
+        }
+        thread::yield_now();
+    }
+}
+
+/// Who looks for locks that killed ones have left holds them for a moment; that is nobody to be waited for with a sentence.
+fn is_locked_soon(file: &File) -> io::Result<bool> {
+    const TRIES: u32 = 10;
+    for _ in 0..TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(2)),
+            Err(TryLockError::Error(e)) => return Err(e),
+        }
+    }
+    Ok(false)
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {

@@ -119,7 +119,6 @@ pub(super) fn sweep(cache: &ScheduleCache) {
 fn complete(cache: &ScheduleCache, ready: &Path) {
     if let Ok(Some(directory)) = owned::directory(ready)
         && leftovers::is_abandoned(ready, &directory)
-        && is_still_there(ready, &directory)
     {
         // What cannot be done now is tried again by the next one, and what nobody can use any more goes.
         if let Err(Error::Corrupt { .. } | Error::Newer { .. }) = unpack::complete(cache, ready) {

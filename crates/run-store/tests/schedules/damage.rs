@@ -1,6 +1,7 @@
 //! Entries that are not as they were written, or not the user's own: refused by sentences, never taken for missing ones.
 use crate::FILES;
 use crate::Place;
+use crate::all_below;
 use crate::hit;
 use crate::key;
 use crate::learn;
@@ -16,6 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
+use std::process::Command;
 
 const META: &str = "schedule.json";
 
@@ -232,28 +234,61 @@ fn sizes_are_bounded() {
     assert!(matches!(cache.lookup(&key("2")), Ok(Lookup::Miss)));
 }
 
-#[test]
-fn a_disk_that_takes_no_more_leaves_nothing_half_done() {
-    let place = Place::new();
-    let cache = place.cache("cache");
-    drop(learn(&cache, &key("1")));
-    let folder = cache.list().expect("a cache")[0]
-        .path()
-        .parent()
-        .expect("a folder")
-        .to_owned();
-    let guard = cache.learn(&key("2"), || {}).expect("a lock");
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o500)).expect("changed");
-    if fs::write(folder.join("x"), "").is_ok() {
-        eprintln!("skipped: root writes everywhere");
-        fs::remove_file(folder.join("x")).expect("removed");
-    } else {
-        let error = guard.insert(learned(None), &FILES).expect_err("no room").to_string();
-        assert!(error.contains("--cache"), "{error}");
+/// A file system with little room, as long as it lives.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(place: &Place) -> Option<SmallDisk> {
+        let path = place.path("disk");
+        fs::create_dir(&path).expect("created");
+        let options = ["-t", "tmpfs", "-o", "size=128k,mode=700", "tmpfs"];
+        let mounted = Command::new("mount").args(options).arg(&path).output();
+        let is_mounted = mounted.is_ok_and(|ended| ended.status.success());
+        is_mounted.then_some(SmallDisk(path))
     }
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).expect("changed");
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_sentence_and_leaves_nothing_half_done() {
+    let place = Place::new();
+    let Some(_disk) = SmallDisk::mount(&place) else {
+        eprintln!("skipped: only root mounts file systems");
+        return;
+    };
+    let cache = place.cache("disk/cache");
+    drop(learn(&cache, &key("1")));
+    let before = all_below(cache.root());
+    let long = vec![7; 1 << 20];
+    for key in [key("1"), key("2")] {
+        let guard = cache.learn(&key, || {}).expect("a lock");
+        let files: [(ScheduleFile, &[u8]); 2] = [(ScheduleFile::Hybrid, b"x"), (ScheduleFile::Schedule, &long)];
+        let error = guard.insert(learned(None), &files).expect_err("no room").to_string();
+        assert!(error.contains("free some space (`refrain schedules rm`)"), "{error}");
+        assert_eq!(all_below(cache.root()), before);
+    }
+    // An archive that is too big, behind entries for which there is room.
+    let wide = place.cache("wide");
+    let guard = wide.learn(&key("3"), || {}).expect("a lock");
+    drop(guard.insert(learned(None), &FILES).expect("an entry"));
+    let guard = wide.learn(&key("4"), || {}).expect("a lock");
+    drop(
+        guard
+            .insert(learned(None), &[(ScheduleFile::Inputs, &long)])
+            .expect("an entry"),
+    );
+    let places = wide.list().expect("a cache");
+    let entries: Vec<_> = places.iter().map(|place| wide.open(place).expect("whole")).collect();
+    wide.pack(&entries, &place.path("file")).expect("packed");
+    let error = cache.unpack(&place.path("file")).expect_err("no room").to_string();
+    assert!(error.contains("free some space"), "{error}");
+    assert_eq!(all_below(cache.root()), before);
     hit(&cache, &key("1"));
-    assert_eq!(cache.list().expect("a cache").len(), 1);
 }
 
 #[test]
