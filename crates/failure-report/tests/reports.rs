@@ -20,6 +20,7 @@ use failure_report::What;
 use failure_report::Writer;
 use failure_report::explain;
 use run_model::Op;
+use run_model::SiteId;
 
 #[test]
 fn a_racing_write_that_was_read_is_the_culprit() {
@@ -50,6 +51,19 @@ fn the_same_under_one_lock_is_no_race() {
     assert_eq!(report.findings[0].order, Order::Synchronised);
     assert_eq!(report.races, []);
     assert!(matches!(report.reads[0].writer, Writer::Step(_, Order::Synchronised)));
+}
+
+#[test]
+fn what_is_read_to_be_printed_is_not_what_was_decided_on() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 1);
+    script.write(1, 21, Y, 7);
+    script.read(2, 14, X, 1);
+    script.read(2, 15, Y, 7);
+    let mut traces = script.traces();
+    assert_eq!(culprit(&died_in(&traces, 2)), (Pattern::ReadFrom, 15, 21));
+    traces.message_sites = [SiteId(15)].into();
+    assert_eq!(culprit(&died_in(&traces, 2)), (Pattern::ReadFrom, 14, 20));
 }
 
 #[test]

@@ -137,6 +137,23 @@ pub fn value(access: &Access, value: u64) -> String {
     }
 }
 
+/// The value that an access found, if known. An update left another one.
+pub fn found(access: &Access) -> Option<u64> {
+    if access.writes { access.before } else { access.value }
+}
+
+/// That no races were found, and how far that goes.
+pub fn no_races(report: &Report) -> String {
+    let is_free = |found: &Finding| found.pattern == Pattern::UseAfterFree && found.order == Order::Unordered;
+    if report.private_lost + report.shared_lost > 0 {
+        "no two accesses in the trace, which is not complete, are known to be unordered".to_owned()
+    } else if report.findings.iter().any(is_free) {
+        "apart from the free, no two observed accesses of this run are unordered".to_owned()
+    } else {
+        "no two observed accesses of this run are unordered".to_owned()
+    }
+}
+
 /// "reads 5", "writes", "frees it just after": what a step does, in one verb.
 pub fn deed(step: &Step) -> String {
     match &step.entry.what {
@@ -154,6 +171,10 @@ pub fn deed(step: &Step) -> String {
             }
         }
         What::Free { .. } => "frees it, just after what it did".to_owned(),
+        // EBUSY, ETIMEDOUT and the like; a death of the former owner (EOWNERDEAD) gives the lock.
+        What::Sync { op, value, .. } if !matches!(value, 0 | 130) && operation(*op).starts_with("locks") => {
+            "does not get the lock".to_owned()
+        }
         What::Sync { op, .. } | What::Stopped { op, .. } => operation(*op).to_owned(),
         What::Fatal { .. } => "dies".to_owned(),
         _ => "is".to_owned(),
@@ -197,6 +218,8 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
         Order::Same => "one thread did both",
         Order::Unknown => "whether anything orders the two is beyond the trace",
     };
+    // Of sections nothing more is known.
+    let dark = "no plain access to shared memory was observed there";
     match finding.pattern {
         Pattern::UseAfterFree => {
             format!("T{mine} used {variable} at {here}, which T{theirs} freed just after {there}; {unordered}")
@@ -214,8 +237,28 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
             "T{theirs} wrote {variable} at {there} between two accesses of T{mine}, at {here} and {end}; {unordered}"
         ),
         Pattern::Sections => format!(
-            "T{theirs} locked {variable} at {there} between two critical sections of T{mine}, locked at {here} and {end}; what was done in them was not observed"
+            "T{theirs} locked {variable} at {there} between two critical sections of T{mine}, locked at {here} and {end}; {dark}"
         ),
+        Pattern::Refused => {
+            format!("T{mine} did not get {variable} at {here}, because T{theirs} had locked it at {there}")
+        }
+        Pattern::Woken => {
+            let lock = names.variable_of(&finding.theirs);
+            format!(
+                "T{theirs} locked {lock} at {there} after what T{mine} waited for at {here} was signalled, and before T{mine} had the lock again; {dark}"
+            )
+        }
+        Pattern::Halfway => {
+            let second = finding.again.map(|again| names.variable_of(&again)).unwrap_or_default();
+            format!(
+                "T{theirs} had locked {variable} at {there} before T{mine} did at {here}, but had not locked {second} since when T{mine} did at {end}; {dark}"
+            )
+        }
+        Pattern::Turns => {
+            let is_second = finding.theirs.entry.sequence < finding.mine.entry.sequence;
+            let when = if is_second { "after" } else { "before" };
+            format!("T{mine} locked {variable} at {here} {when} T{theirs} did at {there}; {dark}")
+        }
         Pattern::Overwritten => {
             format!("T{mine} wrote {variable} at {here} over what T{theirs} wrote at {there}; {unordered}")
         }
@@ -338,9 +381,7 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
         return cycle(&report.cycle);
     }
     match (report.findings.first(), report.ending) {
-        (_, Ending::Success) if report.races.is_empty() => {
-            "no two observed accesses of this run were unordered".to_owned()
-        }
+        (_, Ending::Success) if report.races.is_empty() => no_races(report),
         (_, Ending::Success) => format!("{} places in the source raced all the same", report.races.len()),
         (Some(found), _) if culprit(report).is_some() => finding(found, names),
         (Some(_), _) => missed_wake(report).map_or_else(String::new, |missed| wait(missed, names)),
@@ -357,7 +398,7 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
         }
         (None, _) => {
             let races = match report.races.len() {
-                0 => "no two observed accesses of this run were unordered".to_owned(),
+                0 => no_races(report),
                 pairs => format!(
                     "{} of this run, farther away or of other threads, are listed below",
                     count(pairs as u64, "unordered pair")
@@ -394,6 +435,12 @@ fn missed_wake(report: &Report) -> Option<&Wait> {
     missed.filter(|_| report.ending == Ending::Stopped)
 }
 
+/// Is it about critical sections in which nothing was seen?
+pub fn is_dark(pattern: Pattern) -> bool {
+    use Pattern::*;
+    matches!(pattern, Sections | Woken | Halfway | Turns)
+}
+
 /// The pattern's name, for programs.
 pub fn pattern(pattern: Pattern) -> &'static str {
     match pattern {
@@ -404,5 +451,78 @@ pub fn pattern(pattern: Pattern) -> &'static str {
         Pattern::Interleaved => "interleaved",
         Pattern::Overwritten => "overwritten",
         Pattern::Sections => "sections",
+        Pattern::Refused => "refused",
+        Pattern::Woken => "woken",
+        Pattern::Halfway => "halfway",
+        Pattern::Turns => "turns",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use failure_report::Entry;
+    use failure_report::ThreadTrace;
+    use failure_report::Traces;
+    use run_model::SiteId;
+
+    #[test]
+    fn an_update_found_another_value_than_it_left() {
+        let read = Access {
+            reads: true,
+            value: Some(1),
+            before: Some(1),
+            ..Access::default()
+        };
+        assert_eq!(found(&read), Some(1));
+        let update = Access {
+            writes: true,
+            value: Some(2),
+            ..read
+        };
+        assert_eq!(found(&update), Some(1));
+        // Of a plain one it is not known.
+        assert_eq!(found(&Access { before: None, ..update }), None);
+    }
+
+    #[test]
+    fn an_absence_is_stated_as_far_as_the_trace_goes() {
+        let report = |shared_lost: u64| {
+            let trace = ThreadTrace {
+                shared_lost,
+                ..ThreadTrace::default()
+            };
+            let traces = Traces {
+                threads: vec![trace],
+                ..Traces::default()
+            };
+            failure_report::explain(&traces, Ending::Success)
+        };
+        assert_eq!(
+            no_races(&report(0)),
+            "no two observed accesses of this run are unordered"
+        );
+        assert!(no_races(&report(5)).contains("not complete"));
+    }
+
+    #[test]
+    fn a_lock_that_was_refused_was_not_locked() {
+        let step = |value: i64| Step {
+            thread: 1,
+            entry: Entry {
+                sequence: 1,
+                event: 1,
+                site: SiteId(1),
+                what: What::Sync {
+                    op: Op::MutexTryLock,
+                    object: 1,
+                    value,
+                    other: None,
+                },
+            },
+        };
+        assert_eq!(deed(&step(0)), "locks");
+        assert_eq!(deed(&step(130)), "locks");
+        assert_eq!(deed(&step(16)), "does not get the lock");
     }
 }
