@@ -97,6 +97,8 @@ const ATOMIC: i64 = 100;
 /// Both are in library code: what the program does itself comes first.
 const IN_LIBRARY: i64 = 30;
 const AFTER_FREE: i64 = -40;
+/// A thread that freed the block itself: what made it do so comes first.
+const OWN_FREE: i64 = 60;
 /// The count of owners in the freed block was changed between two looks at it: that is why it was freed too early, or twice.
 const COUNTED: i64 = AFTER_FREE - 30;
 /// Accesses looked at for such a count, back from the use of the freed block.
@@ -260,7 +262,9 @@ impl Search<'_> {
             score += MESSAGE;
         }
         if let Some(free) = memory.freed(timeline, at) {
-            self.note(score + AFTER_FREE, depth, Pattern::UseAfterFree, at, free, None);
+            let is_own = timeline.step(free).thread == timeline.step(at).thread;
+            let own = if is_own { OWN_FREE } else { 0 };
+            self.note(score + AFTER_FREE + own, depth, Pattern::UseAfterFree, at, free, None);
             self.try_count(at, free, score, depth);
         }
         let (before, after) = memory.around(timeline, at);

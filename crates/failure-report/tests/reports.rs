@@ -283,6 +283,39 @@ fn a_signal_before_the_wait_was_missed() {
 }
 
 #[test]
+fn a_signal_by_which_another_thread_woke_is_told() {
+    const CONDITION: u64 = 0x30;
+    for waits_again in [true, false] {
+        let mut script = Script::default();
+        for thread in [1, 2] {
+            script.sync(thread, 10, Op::MutexLock, LOCK);
+            script.sync(thread, 11, Op::CondRelease, LOCK);
+        }
+        script.sync(3, 20, Op::CondSignal, CONDITION);
+        script.sync(2, 11, Op::CondWake, CONDITION);
+        script.sync(2, 11, Op::CondRelease, LOCK);
+        if waits_again {
+            script.stop(2, 11, Op::CondWake, CONDITION);
+        }
+        script.stop(1, 11, Op::CondWake, CONDITION);
+        let report = explain(&script.traces(), Ending::Stopped);
+        let waiting = report.waits.iter().find(|wait| wait.thread == 1).expect("T1 waits");
+        let expected = waits_again.then_some(2);
+        assert!(matches!(waiting.awaited, Awaited::Signal { woken, .. } if woken == expected));
+    }
+}
+
+#[test]
+fn a_block_that_another_thread_freed_comes_before_one_of_its_own() {
+    let mut script = Script::default();
+    script.step(1, 20, What::Free { address: X, bytes: 8 });
+    script.read(2, 10, X, 5);
+    script.step(2, 11, What::Free { address: Y, bytes: 8 });
+    script.read(2, 12, Y, 5);
+    assert_eq!(culprit(&died(script, 2)), (Pattern::UseAfterFree, 10, 20));
+}
+
+#[test]
 fn a_run_that_did_not_fail_still_has_its_races() {
     let mut script = Script::default();
     script.write(1, 20, X, 5);

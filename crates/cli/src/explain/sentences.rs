@@ -231,7 +231,7 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
             format!("T{mine} read {variable} at {here} before T{theirs} wrote it at {there}; {unordered}")
         }
         Pattern::LostUpdate => format!(
-            "T{mine} read {variable} at {here} and wrote it back at {end}, over what T{theirs} wrote in between at {there}; {unordered}"
+            "T{mine} read {variable} at {here} and wrote it at {end}, over what T{theirs} wrote in between at {there}; {unordered}"
         ),
         Pattern::Interleaved => format!(
             "T{theirs} wrote {variable} at {there} between two accesses of T{mine}, at {here} and {end}; {unordered}"
@@ -333,8 +333,15 @@ pub fn wait(wait: &Wait, names: &Names<'_>) -> String {
             object,
             last_signal,
             missed,
+            woken,
         } => {
             let signal = match last_signal {
+                Some(signal) if woken.is_some() => format!(
+                    "after the last one, from T{} at {}, only T{} woke, which waits again",
+                    signal.thread,
+                    names.line(signal),
+                    woken.unwrap_or_default()
+                ),
                 Some(signal) if *missed => format!(
                     "the last signal came before it began to wait, from T{} at {}",
                     signal.thread,
@@ -384,19 +391,22 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
         (_, Ending::Success) if report.races.is_empty() => no_races(report),
         (_, Ending::Success) => format!("{} places in the source raced all the same", report.races.len()),
         (Some(found), _) if culprit(report).is_some() => finding(found, names),
-        (Some(_), _) => missed_wake(report).map_or_else(String::new, |missed| wait(missed, names)),
-        (None, _) if !report.has_plain_accesses => {
+        (Some(_), Ending::Stopped) => lost_wake(report).map_or_else(String::new, |lost| wait(lost, names)),
+        (None, Ending::Stopped) if stolen_wake(report).is_some() => {
+            stolen_wake(report).map_or_else(String::new, |stolen| wait(stolen, names))
+        }
+        _ if !report.has_plain_accesses && !leaves_threads(report) => {
             "no plain access was observed, so it cannot be said what was read; was it recorded at scope memory?"
                 .to_owned()
         }
-        (None, Ending::Status { thread, .. }) if !report.waits.is_empty() => {
+        (_, Ending::Status { thread, .. }) if !report.waits.is_empty() => {
             let others: Vec<String> = report.waits.iter().map(|wait| format!("T{}", wait.thread)).collect();
             format!(
                 "T{thread} ended the program, and did not wait for {}",
                 others.join(", ")
             )
         }
-        (None, _) => {
+        _ => {
             let races = match report.races.len() {
                 0 => no_races(report),
                 pairs => format!(
@@ -412,15 +422,22 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
     }
 }
 
-/// The finding that is named as the culprit. A circle says it all; and a signal that came too early explains a thread that
-/// waits for it better than what locks allowed.
+/// The finding that is named as the culprit. A circle says it all; and a signal that came too early, or to another, explains a thread
+/// that waits for it better than what locks allowed. So do threads that nobody waited for, if `main` returned.
 pub fn culprit(report: &Report) -> Option<&Finding> {
     let first = report.findings.first().filter(|_| report.cycle.is_empty())?;
-    (first.order == Order::Unordered || missed_wake(report).is_none()).then_some(first)
+    let has_other_reason = lost_wake(report).is_some() || leaves_threads(report);
+    (first.order == Order::Unordered || !has_other_reason).then_some(first)
 }
 
-/// A thread that waits for a signal that had come before.
-fn missed_wake(report: &Report) -> Option<&Wait> {
+/// Did the main thread return, with a status that is no success, while others had not come to their end? Who calls `exit` means to leave them.
+fn leaves_threads(report: &Report) -> bool {
+    let returned = matches!(report.ending, Ending::Status { thread: 0, .. }) && report.anchor.is_none();
+    returned && !report.waits.is_empty()
+}
+
+/// A thread that waits for a signal that went to another, or had come before.
+fn lost_wake(report: &Report) -> Option<&Wait> {
     let is_missed = |wait: &&Wait| {
         matches!(
             wait.awaited,
@@ -432,7 +449,15 @@ fn missed_wake(report: &Report) -> Option<&Wait> {
         )
     };
     let missed = report.waits.iter().rfind(is_missed);
-    missed.filter(|_| report.ending == Ending::Stopped)
+    stolen_wake(report).or_else(|| missed.filter(|_| report.ending == Ending::Stopped))
+}
+
+/// A thread that waits for a signal by which another woke, which waits again. Not so of one that was missed: where there is nothing else to
+/// say, that is how idle threads of a library wait for work.
+fn stolen_wake(report: &Report) -> Option<&Wait> {
+    let is_stolen = |wait: &&Wait| matches!(wait.awaited, Awaited::Signal { woken: Some(_), .. });
+    let stolen = report.waits.iter().find(is_stolen);
+    stolen.filter(|_| report.ending == Ending::Stopped)
 }
 
 /// Is it about critical sections in which nothing was seen?
@@ -503,6 +528,54 @@ mod tests {
             "no two observed accesses of this run are unordered"
         );
         assert!(no_races(&report(5)).contains("not complete"));
+    }
+
+    #[test]
+    fn threads_that_main_left_behind_explain_more_than_the_order_of_locks() {
+        let access = |reads: bool| {
+            What::Access(Access {
+                address: 0x1000,
+                bytes: 8,
+                reads,
+                writes: !reads,
+                value: Some(1),
+                ..Access::default()
+            })
+        };
+        let sync = |op: Op| What::Sync {
+            op,
+            object: 1,
+            value: 0,
+            other: None,
+        };
+        let steps = [
+            (1, sync(Op::MutexLock)),
+            (1, access(false)),
+            (1, sync(Op::MutexUnlock)),
+            (0, sync(Op::MutexLock)),
+            (0, access(true)),
+            (0, sync(Op::MutexUnlock)),
+        ];
+        let report = |last: What| {
+            let mut traces = Traces {
+                threads: vec![ThreadTrace::default(); 2],
+                ..Traces::default()
+            };
+            for (sequence, (thread, what)) in (1..).zip(steps.into_iter().chain([(1, last)])) {
+                let site = SiteId(sequence as u32);
+                let event = sequence;
+                traces.threads[thread].entries.push(Entry {
+                    sequence,
+                    event,
+                    site,
+                    what,
+                });
+            }
+            failure_report::explain(&traces, Ending::Status { thread: 0, status: 1 })
+        };
+        // T1 goes on, or has ended.
+        assert_eq!(culprit(&report(sync(Op::MutexLock))), None);
+        assert!(culprit(&report(What::Exit)).is_some());
     }
 
     #[test]
