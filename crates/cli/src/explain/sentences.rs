@@ -10,6 +10,7 @@ use failure_report::Report;
 use failure_report::Step;
 use failure_report::Wait;
 use failure_report::What;
+use replayer::CHUNK_BYTES;
 use replayer::Place;
 use replayer::SiteBook;
 use replayer::Symbols;
@@ -142,6 +143,20 @@ pub fn found(access: &Access) -> Option<u64> {
     if access.writes { access.before } else { access.value }
 }
 
+/// May it have read less than it says? Functions that compare, or look for the end of a text, are observed in pieces that end with a
+/// chunk of memory, however far they came.
+pub fn may_stop_early(step: &Step) -> bool {
+    step.access().is_some_and(|access| {
+        access.reads && !access.writes && !access.atomic && access.bytes > 8 && access.end() % CHUNK_BYTES == 0
+    })
+}
+
+/// ", if it read so far": of pairs with an access that may have read less.
+pub fn so_far(steps: &[&Step]) -> &'static str {
+    let is_one = steps.iter().any(|step| may_stop_early(step));
+    if is_one { ", if it read so far" } else { "" }
+}
+
 /// That no races were found, and how far that goes.
 pub fn no_races(report: &Report) -> String {
     let is_free = |found: &Finding| found.pattern == Pattern::UseAfterFree && found.order == Order::Unordered;
@@ -167,6 +182,7 @@ pub fn deed(step: &Step) -> String {
             match access.value {
                 _ if access.pending => format!("was about to {}", verb.trim_end_matches('s')),
                 Some(found) if access.bytes <= 8 => format!("{verb} {}", value(access, found)),
+                _ if may_stop_early(step) => format!("{verb} up to {} bytes", access.bytes),
                 _ => format!("{verb} {} bytes", access.bytes),
             }
         }
@@ -218,6 +234,12 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
         Order::Same => "one thread did both",
         Order::Unknown => "whether anything orders the two is beyond the trace",
     };
+    let both = [
+        &finding.mine,
+        finding.again.as_ref().unwrap_or(&finding.mine),
+        &finding.theirs,
+    ];
+    let unordered = format!("{unordered}{}", so_far(&both));
     // Of sections nothing more is known.
     let dark = "no plain access to shared memory was observed there";
     match finding.pattern {
@@ -508,6 +530,29 @@ mod tests {
         assert_eq!(found(&update), Some(1));
         // Of a plain one it is not known.
         assert_eq!(found(&Access { before: None, ..update }), None);
+    }
+
+    #[test]
+    fn a_piece_of_a_text_may_not_have_been_read_to_its_end() {
+        let step = |address: u64, bytes: u64| Step {
+            thread: 1,
+            entry: Entry {
+                sequence: 1,
+                event: 1,
+                site: SiteId(1),
+                what: What::Access(Access {
+                    address,
+                    bytes,
+                    reads: true,
+                    ..Access::default()
+                }),
+            },
+        };
+        assert_eq!(deed(&step(0x1030, 16)), "reads up to 16 bytes");
+        assert_eq!(so_far(&[&step(0x1030, 16)]), ", if it read so far");
+        // What is loaded at once, or ends elsewhere, was read.
+        assert_eq!(deed(&step(0x1020, 16)), "reads 16 bytes");
+        assert_eq!(so_far(&[&step(0x1038, 8), &step(0x1020, 16)]), "");
     }
 
     #[test]

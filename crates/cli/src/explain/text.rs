@@ -178,9 +178,10 @@ impl Page<'_> {
             let (variable, times) = (self.names.variable_of(&race.second), count(race.times, "time"));
             writeln!(
                 self.out,
-                "  {variable}: {}, then {} ({times})",
+                "  {variable}: {}, then {} ({times}){}",
                 side(&race.first),
-                side(&race.second)
+                side(&race.second),
+                sentences::so_far(&[&race.first, &race.second])
             )?;
         }
         match report.races.len().saturating_sub(RACES_SHOWN) {
