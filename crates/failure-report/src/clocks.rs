@@ -26,6 +26,9 @@ pub enum Order {
 
 type Clock = Vec<u32>;
 
+/// No processor has larger ones.
+const ATOMIC_BYTES_MAX: u64 = 16;
+
 /// Which synchronisation counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edges {
@@ -93,8 +96,8 @@ struct Walk {
     kept: Vec<Option<u32>>,
     known: Vec<Clock>,
     objects: BTreeMap<u64, Object>,
-    /// Atomics by cell.
-    cells: BTreeMap<u64, Clock>,
+    /// Atomics, by where they begin and end. Neighbours in one word have nothing to do with each other.
+    atomics: BTreeMap<(u64, u64), Clock>,
     started: BTreeMap<u32, Clock>,
     /// The mutex that a waiting thread gave up.
     given_up: BTreeMap<u32, u64>,
@@ -113,7 +116,7 @@ impl Walk {
             kept: vec![None; threads],
             known: Vec::new(),
             objects: BTreeMap::new(),
-            cells: BTreeMap::new(),
+            atomics: BTreeMap::new(),
             started: BTreeMap::new(),
             given_up: BTreeMap::new(),
             writing: BTreeMap::new(),
@@ -149,6 +152,15 @@ impl Walk {
         }
     }
 
+    /// The atomics that share bytes with the access.
+    fn overlapping(&self, access: &Access) -> Vec<(u64, u64)> {
+        let first = access.address.saturating_sub(ATOMIC_BYTES_MAX);
+        let near = self.atomics.range((first, 0)..(access.end(), 0));
+        near.map(|(atomic, _)| *atomic)
+            .filter(|(_, end)| *end > access.address)
+            .collect()
+    }
+
     fn learn_object(&mut self, thread: usize, object: u64) {
         if let Some(clock) = self.objects.get(&object).map(|object| object.released.clone()) {
             self.learn(thread, &clock);
@@ -161,10 +173,9 @@ impl Walk {
         match step.entry.what {
             What::Access(access) if access.atomic => {
                 if access.reads && (self.edges == Edges::All || !access.writes) {
-                    for cell in cells(&access) {
-                        if let Some(clock) = self.cells.get(&cell).cloned() {
-                            self.learn(thread, &clock);
-                        }
+                    for atomic in self.overlapping(&access) {
+                        let clock = self.atomics[&atomic].clone();
+                        self.learn(thread, &clock);
                     }
                 }
                 writes(&access)
@@ -271,14 +282,16 @@ impl Walk {
         let clock = self.clocks[step.thread as usize].clone();
         match step.entry.what {
             What::Access(access) => {
-                for cell in cells(&access) {
-                    let released = self.cells.entry(cell).or_default();
-                    // A store that does not look at what was there passes nothing of it on.
-                    if !access.reads {
-                        released.clear();
+                // A store that does not look at what was there passes nothing of it on.
+                if !access.reads {
+                    for (start, end) in self.overlapping(&access) {
+                        if access.address <= start && end <= access.end() {
+                            self.atomics.remove(&(start, end));
+                        }
                     }
-                    join(released, &clock);
                 }
+                let released = self.atomics.entry((access.address, access.end())).or_default();
+                join(released, &clock);
             }
             What::Spawn { thread } => _ = self.started.insert(thread, clock),
             What::Sync { op, object, .. } => {
@@ -344,10 +357,6 @@ pub fn has_succeeded(value: i64) -> bool {
 /// An atomic operation that left things as they were (a compare-exchange that failed, usually) is a read.
 fn writes(access: &Access) -> bool {
     access.writes && !(access.reads && access.before.is_some() && access.before == access.value)
-}
-
-fn cells(access: &Access) -> impl Iterator<Item = u64> + use<> {
-    (access.address / 8..access.end().div_ceil(8)).map(|cell| cell * 8)
 }
 
 /// True if `to` learnt anything. A clock that is shorter knows nothing of the rest.

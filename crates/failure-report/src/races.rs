@@ -32,8 +32,8 @@ pub fn is_race(timeline: &Timeline, a: usize, b: usize) -> bool {
 pub fn find(timeline: &Timeline, memory: &Memory) -> Vec<Race> {
     let mut found = Found::new();
     for (cell, life) in memory.lives() {
-        // (thread, address, does it write) → the last such access.
-        let mut last: BTreeMap<(u32, u64, bool), usize> = BTreeMap::new();
+        // (thread, address, does it write, is it atomic) → the last such access. An atomic one must not hide a plain one before it.
+        let mut last: BTreeMap<(u32, u64, bool, bool), usize> = BTreeMap::new();
         for at in life {
             let step = timeline.step(at);
             let Some(access) = step.access() else { continue };
@@ -45,7 +45,7 @@ pub fn find(timeline: &Timeline, memory: &Memory) -> Vec<Race> {
                     note(&mut found, (at, *other), before, step);
                 }
             }
-            last.insert((step.thread, access.address, access.writes), at);
+            last.insert((step.thread, access.address, access.writes, access.atomic), at);
         }
     }
     let mut races: Vec<((usize, usize), Race)> = found.into_values().collect();

@@ -138,13 +138,19 @@ pub fn explain(traces: &Traces, ending: Ending) -> Report {
         .iter()
         .any(|step| step.access().is_some_and(|access| !access.atomic));
     let Suspects { mut findings, tried } = suspects::find(&timeline, &memory, &failing, pointer);
-    if findings.is_empty() && !has_plain_accesses {
-        findings.extend(sections::find(&timeline, &failing));
-        // What the failing thread was given by those it joined was not observed. They may have been misled.
+    if findings.is_empty() {
+        findings.extend(sections::find(&timeline, &memory, &failing));
+    }
+    if findings.is_empty() {
+        // What the failing thread was given by those it joined is not observed. They may have been misled.
         let joined = joined(&timeline, &failing);
-        if findings.is_empty() && !joined.is_empty() {
-            findings = suspects::find(&timeline, &memory, &joined, None).findings;
-            findings.retain(|found| matches!(found.pattern, Pattern::LostUpdate | Pattern::Interleaved));
+        findings = suspects::find(&timeline, &memory, &joined, None).findings;
+        // To read what others wrote is how these threads talk to each other: what came between two accesses says more.
+        let is_talk = |found: &Finding| !matches!(found.pattern, Pattern::LostUpdate | Pattern::Interleaved);
+        findings.retain(|found| found.order == Order::Unordered || !is_talk(found));
+        findings.sort_by_key(is_talk);
+        if findings.is_empty() {
+            findings.extend(sections::find_in_joined(&timeline, &memory, &joined));
         }
     }
     let races = races::find(&timeline, &memory);

@@ -39,6 +39,14 @@ pub enum Pattern {
     Overwritten,
     /// `theirs` held the lock between two times at which `mine` and `again` took it.
     Sections,
+    /// `mine` asked in vain for a lock that `theirs` had taken.
+    Refused,
+    /// A wait began at `mine`; `theirs` took the lock after the wait's signal and before `again`, where the waiting thread had it.
+    Woken,
+    /// `theirs` had taken the lock of `mine` before it, and not yet that of `again` when that was taken.
+    Halfway,
+    /// `mine` and `theirs` took the same lock, in this order or the other.
+    Turns,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +97,14 @@ const ATOMIC: i64 = 100;
 /// Both are in library code: what the program does itself comes first.
 const IN_LIBRARY: i64 = 30;
 const AFTER_FREE: i64 = -40;
+/// A thread that freed the block itself: what made it do so comes first.
+const OWN_FREE: i64 = 60;
+/// The count of owners in the freed block was changed between two looks at it: that is why it was freed too early, or twice.
+const COUNTED: i64 = AFTER_FREE - 30;
+/// Accesses looked at for such a count, back from the use of the freed block.
+const COUNT_WINDOW: usize = 64;
+/// A value that was read to be printed. What the program decided on was read before.
+const MESSAGE: i64 = 50;
 /// The read of the pointer that the thread crashed on.
 const POINTER: i64 = -60;
 
@@ -242,8 +258,14 @@ impl Search<'_> {
         if self.pointer == Some(at) {
             score += POINTER;
         }
+        if timeline.is_message(at) {
+            score += MESSAGE;
+        }
         if let Some(free) = memory.freed(timeline, at) {
-            self.note(score + AFTER_FREE, depth, Pattern::UseAfterFree, at, free, None);
+            let is_own = timeline.step(free).thread == timeline.step(at).thread;
+            let own = if is_own { OWN_FREE } else { 0 };
+            self.note(score + AFTER_FREE + own, depth, Pattern::UseAfterFree, at, free, None);
+            self.try_count(at, free, score, depth);
         }
         let (before, after) = memory.around(timeline, at);
         if access.reads {
@@ -253,6 +275,37 @@ impl Search<'_> {
         self.try_interleaving(&before, at, score, depth);
         if depth == 0 || access.reads {
             self.try_history(&before, score, depth);
+        }
+    }
+
+    /// Does the freed block that is used at `at` hold a count of its owners, on which the freeing thread and this one took turns? A thread
+    /// that counts with one atomic operation and looks with another sees what others have counted meanwhile.
+    fn try_count(&mut self, at: usize, free: usize, score: i64, depth: u32) {
+        let timeline = self.timeline;
+        let (me, other) = (timeline.step(at).thread, timeline.step(free).thread);
+        let What::Free { address, bytes } = timeline.step(free).entry.what else {
+            return;
+        };
+        let is_in_block = |look: &usize| {
+            let access = timeline.step(*look).access();
+            access.is_some_and(|access| (address..address.saturating_add(bytes)).contains(&access.address))
+        };
+        let looks = timeline.back_from(me, at + 1).take(COUNT_WINDOW);
+        for look in looks.filter(|look| self.is_atomic_load(*look)).filter(is_in_block) {
+            let (before, _) = self.memory.around(timeline, look);
+            let Some(mine) = before.iter().rposition(|b| timeline.step(*b).thread == me) else {
+                continue;
+            };
+            let is_theirs = |b: &&usize| timeline.step(**b).thread == other && self.writes(**b);
+            let Some(theirs) = before[mine + 1..].iter().rfind(is_theirs).copied() else {
+                continue;
+            };
+            let mine = before[mine];
+            let is_loose = self.looseness(mine, theirs).is_some() && self.looseness(theirs, look).is_some();
+            if is_loose && self.are_atomic(mine, theirs) && timeline.line(mine) != timeline.line(look) {
+                self.note(score + COUNTED, depth, Pattern::Interleaved, mine, theirs, Some(look));
+                return;
+            }
         }
     }
 

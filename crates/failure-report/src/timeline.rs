@@ -43,6 +43,7 @@ pub struct Timeline {
     skipping_from: Vec<u64>,
     library_sites: BTreeSet<SiteId>,
     library_cells: BTreeSet<u64>,
+    message_sites: BTreeSet<SiteId>,
     lines: BTreeMap<SiteId, SiteId>,
 }
 
@@ -67,6 +68,7 @@ impl Timeline {
             skipping_from,
             library_sites: traces.library_sites.clone(),
             library_cells: traces.library_cells.clone(),
+            message_sites: traces.message_sites.clone(),
             lines: traces.lines.clone(),
         }
     }
@@ -115,6 +117,12 @@ impl Timeline {
             && !self.skipping_from.iter().any(is_skipped)
     }
 
+    /// Is nothing missing of what the thread of the step at `at` did from there on?
+    pub fn is_complete_from(&self, at: usize) -> bool {
+        let (sequence, thread) = (self.steps[at].entry.sequence, self.steps[at].thread);
+        sequence >= self.complete_from && sequence >= self.private_from[thread as usize] && !self.has_skipped()
+    }
+
     /// May accesses to memory of one thread be missing, and not because they are too old?
     pub fn has_skipped(&self) -> bool {
         !self.skipping_from.is_empty()
@@ -123,6 +131,11 @@ impl Timeline {
     /// Is the step in library code that was not inlined into the program's?
     pub fn is_in_library(&self, at: usize) -> bool {
         self.library_sites.contains(&self.steps[at].entry.site)
+    }
+
+    /// Is the value read to be printed?
+    pub fn is_message(&self, at: usize) -> bool {
+        self.message_sites.contains(&self.steps[at].entry.site)
     }
 
     /// Is the memory of the access a library's own business?

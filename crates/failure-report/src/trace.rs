@@ -13,6 +13,8 @@ pub struct Traces {
     /// Addresses of memory that is a library's own business: its variables, the insides of its locks. It orders what it orders, and is
     /// nobody's mistake.
     pub library_cells: BTreeSet<u64>,
+    /// Places inside the parentheses of a call that prints.
+    pub message_sites: BTreeSet<SiteId>,
     /// For each site the one that stands for all sites of its line. A site that is not there stands alone.
     pub lines: BTreeMap<SiteId, SiteId>,
 }

@@ -21,11 +21,13 @@ pub struct Wait {
 pub enum Awaited {
     /// A lock, and who holds it; nobody, if the thread had only not come to take it.
     Lock { object: u64, holders: Vec<Holder> },
-    /// A condition variable: the last signal, and whether it came before the wait began.
+    /// A condition variable: the last signal, and whether it came before the wait began. If not, and if one thread alone has woken since
+    /// and waits again for the same: that one.
     Signal {
         object: u64,
         last_signal: Option<Step>,
         missed: bool,
+        woken: Option<u32>,
     },
     /// The end of a thread.
     Thread(Option<u32>),
@@ -46,6 +48,8 @@ pub struct Holder {
 pub fn find(timeline: &Timeline) -> Vec<Wait> {
     let mut held: BTreeMap<u64, Vec<Holder>> = BTreeMap::new();
     let mut signals: BTreeMap<u64, Step> = BTreeMap::new();
+    // Who woke since the last signal of each.
+    let mut woken: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
     let mut last: BTreeMap<u32, Option<Step>> = BTreeMap::new();
     let mut given_up: BTreeMap<u32, (u64, Step)> = BTreeMap::new();
     // A wait whose mutex is not known to belong to it begins when its thread gave back a lock for the last time.
@@ -76,14 +80,21 @@ pub fn find(timeline: &Timeline) -> Vec<Wait> {
                 }
             }
             Op::CondWake => {
+                if value == 0 {
+                    woken.entry(object).or_default().push(step.thread);
+                }
                 if let Some((mutex, _)) = given_up.remove(&step.thread) {
                     held.entry(mutex).or_default().push(holder);
                 }
             }
-            Op::CondSignal | Op::CondBroadcast => _ = signals.insert(object, *step),
+            Op::CondSignal | Op::CondBroadcast => {
+                signals.insert(object, *step);
+                woken.remove(&object);
+            }
             _ => {}
         }
     }
+    let all = last.clone();
     let wait = |(thread, step): (u32, Option<Step>)| {
         let awaited = match step.map_or(What::Start, |step| step.entry.what) {
             What::Exit => return None,
@@ -99,10 +110,21 @@ pub fn find(timeline: &Timeline) -> Vec<Wait> {
                 let last_signal = signals.get(&object).copied();
                 let began = given_up.get(&thread).map(|(_, step)| step.entry.sequence);
                 let began = began.or_else(|| last_given_back.get(&thread).copied()).unwrap_or(0);
+                let missed = last_signal.is_none_or(|signal| signal.entry.sequence < began);
+                let waits_again = |thread: &u32| {
+                    let last = all.get(thread).copied().flatten();
+                    let is_same = |step: Step| matches!(step.entry.what, What::Stopped { op: Op::CondWake, object: other, .. } if other == object);
+                    last.is_some_and(is_same)
+                };
+                let only = match woken.get(&object).map(Vec::as_slice) {
+                    Some([one]) if !missed => Some(*one),
+                    _ => None,
+                };
                 Awaited::Signal {
                     object,
                     last_signal,
-                    missed: last_signal.is_none_or(|signal| signal.entry.sequence < began),
+                    missed,
+                    woken: only.filter(|one| *one != thread && waits_again(one)),
                 }
             }
             What::Stopped {

@@ -3,9 +3,11 @@ mod common;
 
 use common::Script;
 use common::X;
+use common::Y;
 use common::culprit;
 use common::died;
 use common::died_in;
+use failure_report::Access;
 use failure_report::Ending;
 use failure_report::Order;
 use failure_report::Pattern;
@@ -23,6 +25,68 @@ fn atomics_do_not_race_with_each_other() {
     script.atomic(1, 10, X, false, true);
     script.write(2, 11, X, 3);
     assert_eq!(died(script, 2).races.len(), 1);
+}
+
+#[test]
+fn an_atomic_access_does_not_hide_the_plain_one_before_it() {
+    let mut script = Script::default();
+    script.write(1, 10, X, 3);
+    script.atomic(1, 11, X, false, true);
+    script.atomic(2, 20, X, false, true);
+    let sites = died(script, 2)
+        .races
+        .iter()
+        .map(|race| race.first.entry.site.0)
+        .collect::<Vec<_>>();
+    assert_eq!(sites, [10]);
+}
+
+#[test]
+fn two_atomics_in_one_word_order_nothing() {
+    let half = |address: u64, reads: bool| {
+        What::Access(Access {
+            address,
+            bytes: 4,
+            reads,
+            writes: !reads,
+            atomic: true,
+            value: Some(1),
+            before: Some(0),
+            ..Access::default()
+        })
+    };
+    for (beside, races) in [(X, 0), (X + 4, 1)] {
+        let mut script = Script::default();
+        script.write(1, 10, Y, 3);
+        script.step(1, 11, half(X, false));
+        script.step(2, 20, half(beside, true));
+        script.read(2, 21, Y, 3);
+        assert_eq!(died(script, 2).races.len(), races, "{beside:#x}");
+    }
+}
+
+#[test]
+fn of_a_freed_block_the_count_of_its_owners_is_named_first() {
+    const COUNT: u64 = X + 8;
+    let free = What::Free { address: X, bytes: 16 };
+    // Both count down, both look, and both find nobody left.
+    let script = |looks: bool| {
+        let mut script = Script::default();
+        script.atomic(2, 10, COUNT, true, true);
+        script.atomic(1, 10, COUNT, true, true);
+        if looks {
+            script.atomic(2, 11, COUNT, true, false);
+        }
+        script.step(1, 12, free);
+        script.read(2, 13, X, 5);
+        script
+    };
+    let report = died(script(true), 2);
+    assert_eq!(culprit(&report), (Pattern::Interleaved, 10, 10));
+    assert_eq!(report.findings[0].again.map(|step| step.entry.site.0), Some(11));
+    assert_eq!(report.findings[1].pattern, Pattern::UseAfterFree);
+    // Who relies on what its own operation found has counted well.
+    assert_eq!(culprit(&died(script(false), 2)), (Pattern::UseAfterFree, 13, 12));
 }
 
 #[test]

@@ -20,6 +20,7 @@ use failure_report::What;
 use failure_report::Writer;
 use failure_report::explain;
 use run_model::Op;
+use run_model::SiteId;
 
 #[test]
 fn a_racing_write_that_was_read_is_the_culprit() {
@@ -50,6 +51,19 @@ fn the_same_under_one_lock_is_no_race() {
     assert_eq!(report.findings[0].order, Order::Synchronised);
     assert_eq!(report.races, []);
     assert!(matches!(report.reads[0].writer, Writer::Step(_, Order::Synchronised)));
+}
+
+#[test]
+fn what_is_read_to_be_printed_is_not_what_was_decided_on() {
+    let mut script = Script::default();
+    script.write(1, 20, X, 1);
+    script.write(1, 21, Y, 7);
+    script.read(2, 14, X, 1);
+    script.read(2, 15, Y, 7);
+    let mut traces = script.traces();
+    assert_eq!(culprit(&died_in(&traces, 2)), (Pattern::ReadFrom, 15, 21));
+    traces.message_sites = [SiteId(15)].into();
+    assert_eq!(culprit(&died_in(&traces, 2)), (Pattern::ReadFrom, 14, 20));
 }
 
 #[test]
@@ -266,6 +280,39 @@ fn a_signal_before_the_wait_was_missed() {
             matches!(waiting.awaited, Awaited::Signal { missed: found, last_signal: Some(_), .. } if found == missed)
         );
     }
+}
+
+#[test]
+fn a_signal_by_which_another_thread_woke_is_told() {
+    const CONDITION: u64 = 0x30;
+    for waits_again in [true, false] {
+        let mut script = Script::default();
+        for thread in [1, 2] {
+            script.sync(thread, 10, Op::MutexLock, LOCK);
+            script.sync(thread, 11, Op::CondRelease, LOCK);
+        }
+        script.sync(3, 20, Op::CondSignal, CONDITION);
+        script.sync(2, 11, Op::CondWake, CONDITION);
+        script.sync(2, 11, Op::CondRelease, LOCK);
+        if waits_again {
+            script.stop(2, 11, Op::CondWake, CONDITION);
+        }
+        script.stop(1, 11, Op::CondWake, CONDITION);
+        let report = explain(&script.traces(), Ending::Stopped);
+        let waiting = report.waits.iter().find(|wait| wait.thread == 1).expect("T1 waits");
+        let expected = waits_again.then_some(2);
+        assert!(matches!(waiting.awaited, Awaited::Signal { woken, .. } if woken == expected));
+    }
+}
+
+#[test]
+fn a_block_that_another_thread_freed_comes_before_one_of_its_own() {
+    let mut script = Script::default();
+    script.step(1, 20, What::Free { address: X, bytes: 8 });
+    script.read(2, 10, X, 5);
+    script.step(2, 11, What::Free { address: Y, bytes: 8 });
+    script.read(2, 12, Y, 5);
+    assert_eq!(culprit(&died(script, 2)), (Pattern::UseAfterFree, 10, 20));
 }
 
 #[test]

@@ -13,8 +13,11 @@ use crate::supervise::Watch;
 use crate::symbols::Symbols;
 use crate::trace;
 use failure_report::Ending;
+use failure_report::Entry;
 use failure_report::Report;
 use failure_report::Traces;
+use failure_report::What;
+use run_model::Op;
 use run_model::SiteId;
 use run_store::Outcome;
 use run_store::RunDirectory;
@@ -70,6 +73,7 @@ pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Re
         rust_std::translate(&mut traces, &|site| loaded.sites.place(site), &symbols);
         traces.library_sites = library_sites(&traces, &loaded);
         traces.lines = lines(&traces, &loaded);
+        traces.message_sites = message_sites(&traces, &loaded);
         Some(failure_report::explain(&traces, ending(&loaded)))
     } else {
         None
@@ -89,6 +93,28 @@ fn library_sites(traces: &Traces, loaded: &LoadedRun) -> BTreeSet<SiteId> {
     let sites: BTreeSet<SiteId> = entries.map(|entry| entry.site).collect();
     let is_of_library = |site: &SiteId| loaded.sites.place(*site).is_some_and(|place| place.is_of_library());
     sites.into_iter().filter(is_of_library).collect()
+}
+
+/// Places on the line of a call that prints, to the right of where the call begins: what is read there is for the message. All that a
+/// macro expands to stands in one column, so that its condition is none of them.
+fn message_sites(traces: &Traces, loaded: &LoadedRun) -> BTreeSet<SiteId> {
+    let entries = || traces.threads.iter().flat_map(|trace| &trace.entries);
+    let is_output = |entry: &&Entry| matches!(entry.what, What::Sync { op: Op::Output, .. });
+    let output_sites: BTreeSet<SiteId> = entries().filter(is_output).map(|entry| entry.site).collect();
+    let mut calls: BTreeMap<(String, u32), u16> = BTreeMap::new();
+    for place in output_sites.iter().filter_map(|site| loaded.sites.place(*site)) {
+        let column = calls.entry((place.file, place.line)).or_insert(place.column);
+        *column = place.column.min(*column);
+    }
+    let sites: BTreeSet<SiteId> = entries().map(|entry| entry.site).collect();
+    let is_inside = |site: &SiteId| {
+        let place = loaded.sites.place(*site);
+        place.is_some_and(|place| {
+            let call = calls.get(&(place.file, place.line));
+            call.is_some_and(|column| *column > 0 && place.column > *column)
+        })
+    };
+    sites.into_iter().filter(is_inside).collect()
 }
 
 /// Sites on one line of the source have one number, that of the first of them.

@@ -105,6 +105,7 @@ pub use replay::Verdict;
 pub use replay::replay;
 pub use run_model::Method;
 pub use run_store::RunSettings;
+pub use runtime_abi::CHUNK_BYTES;
 pub use runtime_abi::policy::Inputs;
 pub use runtime_abi::settings::Without;
 pub use schedule_search::Caching;

@@ -46,6 +46,8 @@ const BOOKS: [&str; 6] = [
 const WORD_BYTES: u64 = 4;
 /// A read-write lock that is held by a writer has all these bits.
 const WRITE_LOCKED: u64 = (1 << 30) - 1;
+/// EBUSY
+const BUSY: i64 = 16;
 
 /// Puts the library's doings into the report's words.
 pub fn translate(traces: &mut Traces, place: &dyn Fn(SiteId) -> Option<Place>, symbols: &Symbols) {
@@ -167,10 +169,10 @@ fn mark_panics(traces: &mut Traces, count: u64) {
 
 /// False if the entry says nothing that the report should know.
 fn translate_entry(entry: &mut Entry, words: &BTreeMap<u64, Word>) -> bool {
-    let sync = |op: Op, object: u64| What::Sync {
+    let sync = |op: Op, object: u64, value: i64| What::Sync {
         op,
         object,
-        value: 0,
+        value,
         other: None,
     };
     match entry.what {
@@ -178,10 +180,13 @@ fn translate_entry(entry: &mut Entry, words: &BTreeMap<u64, Word>) -> bool {
             let Some(word) = words.get(&access.address) else {
                 return true;
             };
-            let Some(op) = operation(*word, &access) else {
-                return true;
+            // The word beside that of a read-write lock only counts who waits.
+            let is_lock = lock(words, access.address).is_some_and(|(object, _)| object == access.address);
+            let Some((op, value)) = operation(*word, &access).filter(|_| is_lock) else {
+                // A look at a lock, or a mark that somebody waits for it, orders nothing. A condition variable's word is what is waited for.
+                return *word == Word::Condvar;
             };
-            entry.what = sync(op, access.address);
+            entry.what = sync(op, access.address, value);
             true
         }
         // Who waits for a lock and is woken learns nothing by it: it has to take the lock all the same.
@@ -219,13 +224,22 @@ fn lock(words: &BTreeMap<u64, Word>, object: u64) -> Option<(u64, Word)> {
     }
 }
 
-/// What an access does to the lock.
-fn operation(word: Word, access: &Access) -> Option<Op> {
+/// What an access does to the lock, and what comes of it: 0, or `BUSY`.
+fn operation(word: Word, access: &Access) -> Option<(Op, i64)> {
     let (before, after) = (access.before?, access.value?);
-    if !access.writes || before == after {
-        return None;
-    }
     match word {
+        _ if !access.writes => None,
+        // A comparison that failed: somebody has it.
+        Word::Mutex if before == after => (before != 0).then_some((Op::MutexTryLock, BUSY)),
+        Word::RwLock if before == after => (before & WRITE_LOCKED != 0).then_some((Op::RwTryWriteLock, BUSY)),
+        _ => change(word, before, after).map(|op| (op, 0)),
+    }
+}
+
+/// What has become of the lock.
+fn change(word: Word, before: u64, after: u64) -> Option<Op> {
+    match word {
+        _ if before == after => None,
         Word::Mutex if before == 0 => Some(Op::MutexLock),
         Word::Mutex if after == 0 => Some(Op::MutexUnlock),
         Word::Mutex => None,
@@ -313,10 +327,11 @@ mod tests {
             object: WORD,
             other: None,
         };
-        // The second time somebody else holds it: 1 becomes 2, and that is no lock yet.
+        // The second time somebody else holds it: a comparison fails, 1 becomes 2, and that is no lock yet.
         let steps = [
             update(WORD, 0, 1),
             update(WORD, 1, 0),
+            update(WORD, 1, 1),
             update(WORD, 1, 2),
             waited,
             update(WORD, 0, 2),
@@ -327,7 +342,7 @@ mod tests {
             [
                 Some(Op::MutexLock),
                 Some(Op::MutexUnlock),
-                None,
+                Some(Op::MutexTryLock),
                 Some(Op::MutexLock),
                 Some(Op::MutexLock)
             ]
@@ -355,6 +370,16 @@ mod tests {
         assert_eq!(
             ops(&translated("/library/std/src/sync/poison/rwlock.rs", &steps)),
             expected.map(Some)
+        );
+    }
+
+    #[test]
+    fn the_count_beside_a_read_write_lock_is_none() {
+        let beside = WORD + WORD_BYTES;
+        let steps = [update(WORD, 0, 1), update(beside, 0, 1), update(WORD, 1, 0)];
+        assert_eq!(
+            ops(&translated("/library/std/src/sync/poison/rwlock.rs", &steps)),
+            [Op::RwReadLock, Op::RwUnlock].map(Some)
         );
     }
 

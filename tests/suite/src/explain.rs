@@ -26,7 +26,7 @@ struct Expected {
     theirs: &'static [&'static str],
 }
 
-const EXPECTED: [Expected; 13] = [
+const EXPECTED: [Expected; 14] = [
     Expected {
         guest: "account.c",
         mine: &["if (deposit_done && withdrawal_done)"],
@@ -93,6 +93,26 @@ const EXPECTED: [Expected; 13] = [
         mine: &["writer_->bytes += reply.size();"],
         theirs: &["writer_ = nullptr;"],
     },
+    // Not what is read for the message.
+    Expected {
+        guest: "abort_during_exit.c",
+        mine: &["if (me == 1 && data_is_gone)"],
+        theirs: &["{ data_is_gone = 1; }"],
+    },
+];
+
+/// Bugs of which only the order of critical sections is seen: the variables are always used under one lock.
+const LOCKED: [Expected; 2] = [
+    Expected {
+        guest: "lazy01.c",
+        mine: &["pthread_mutex_lock(&mutex);"],
+        theirs: &["pthread_mutex_lock(&mutex);"],
+    },
+    Expected {
+        guest: "livelock.c",
+        mine: &["if (pthread_mutex_trylock(&locks[1 - me]) == 0)"],
+        theirs: &["pthread_mutex_lock(&locks[me]);"],
+    },
 ];
 
 /// Programs about what must not be said, and what used to be missed: the order of `mine` and `theirs` in each run is the
@@ -156,6 +176,13 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         let name = format!("explain/{}", guest.name());
         trials.push(trial(name, move |sandbox| {
             names_the_bug(sandbox, &guest, &expected, "unordered")
+        }));
+    }
+    for expected in LOCKED {
+        let guest = bug(expected.guest)?;
+        let name = format!("explain/{}", guest.name());
+        trials.push(trial(name, move |sandbox| {
+            names_the_bug(sandbox, &guest, &expected, "synchronised")
         }));
     }
     for (expected, order) in EXPLAINED {

@@ -124,9 +124,17 @@ fn step(step: &Step, names: &Names<'_>) -> Value {
         "variable": address.and_then(|address| names.symbols.name(address)),
         "bytes": bytes,
         "value": value.map(|value| format!("{value:#x}")),
+        "before": before_update(step).map(|value| format!("{value:#x}")),
         "atomic": step.access().is_some_and(|access| access.atomic),
         "place": place,
     })
+}
+
+/// What an atomic update found.
+fn before_update(step: &Step) -> Option<u64> {
+    step.access()
+        .filter(|access| access.reads && access.writes)
+        .and_then(sentences::found)
 }
 
 fn place_json(place: &Place) -> Value {

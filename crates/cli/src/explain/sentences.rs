@@ -10,6 +10,7 @@ use failure_report::Report;
 use failure_report::Step;
 use failure_report::Wait;
 use failure_report::What;
+use replayer::CHUNK_BYTES;
 use replayer::Place;
 use replayer::SiteBook;
 use replayer::Symbols;
@@ -137,6 +138,37 @@ pub fn value(access: &Access, value: u64) -> String {
     }
 }
 
+/// The value that an access found, if known. An update left another one.
+pub fn found(access: &Access) -> Option<u64> {
+    if access.writes { access.before } else { access.value }
+}
+
+/// May it have read less than it says? Functions that compare, or look for the end of a text, are observed in pieces that end with a
+/// chunk of memory, however far they came.
+pub fn may_stop_early(step: &Step) -> bool {
+    step.access().is_some_and(|access| {
+        access.reads && !access.writes && !access.atomic && access.bytes > 8 && access.end() % CHUNK_BYTES == 0
+    })
+}
+
+/// ", if it read so far": of pairs with an access that may have read less.
+pub fn so_far(steps: &[&Step]) -> &'static str {
+    let is_one = steps.iter().any(|step| may_stop_early(step));
+    if is_one { ", if it read so far" } else { "" }
+}
+
+/// That no races were found, and how far that goes.
+pub fn no_races(report: &Report) -> String {
+    let is_free = |found: &Finding| found.pattern == Pattern::UseAfterFree && found.order == Order::Unordered;
+    if report.private_lost + report.shared_lost > 0 {
+        "no two accesses in the trace, which is not complete, are known to be unordered".to_owned()
+    } else if report.findings.iter().any(is_free) {
+        "apart from the free, no two observed accesses of this run are unordered".to_owned()
+    } else {
+        "no two observed accesses of this run are unordered".to_owned()
+    }
+}
+
 /// "reads 5", "writes", "frees it just after": what a step does, in one verb.
 pub fn deed(step: &Step) -> String {
     match &step.entry.what {
@@ -150,10 +182,15 @@ pub fn deed(step: &Step) -> String {
             match access.value {
                 _ if access.pending => format!("was about to {}", verb.trim_end_matches('s')),
                 Some(found) if access.bytes <= 8 => format!("{verb} {}", value(access, found)),
+                _ if may_stop_early(step) => format!("{verb} up to {} bytes", access.bytes),
                 _ => format!("{verb} {} bytes", access.bytes),
             }
         }
         What::Free { .. } => "frees it, just after what it did".to_owned(),
+        // EBUSY, ETIMEDOUT and the like; a death of the former owner (EOWNERDEAD) gives the lock.
+        What::Sync { op, value, .. } if !matches!(value, 0 | 130) && operation(*op).starts_with("locks") => {
+            "does not get the lock".to_owned()
+        }
         What::Sync { op, .. } | What::Stopped { op, .. } => operation(*op).to_owned(),
         What::Fatal { .. } => "dies".to_owned(),
         _ => "is".to_owned(),
@@ -197,6 +234,14 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
         Order::Same => "one thread did both",
         Order::Unknown => "whether anything orders the two is beyond the trace",
     };
+    let both = [
+        &finding.mine,
+        finding.again.as_ref().unwrap_or(&finding.mine),
+        &finding.theirs,
+    ];
+    let unordered = format!("{unordered}{}", so_far(&both));
+    // Of sections nothing more is known.
+    let dark = "no plain access to shared memory was observed there";
     match finding.pattern {
         Pattern::UseAfterFree => {
             format!("T{mine} used {variable} at {here}, which T{theirs} freed just after {there}; {unordered}")
@@ -208,14 +253,34 @@ pub fn finding(finding: &Finding, names: &Names<'_>) -> String {
             format!("T{mine} read {variable} at {here} before T{theirs} wrote it at {there}; {unordered}")
         }
         Pattern::LostUpdate => format!(
-            "T{mine} read {variable} at {here} and wrote it back at {end}, over what T{theirs} wrote in between at {there}; {unordered}"
+            "T{mine} read {variable} at {here} and wrote it at {end}, over what T{theirs} wrote in between at {there}; {unordered}"
         ),
         Pattern::Interleaved => format!(
             "T{theirs} wrote {variable} at {there} between two accesses of T{mine}, at {here} and {end}; {unordered}"
         ),
         Pattern::Sections => format!(
-            "T{theirs} locked {variable} at {there} between two critical sections of T{mine}, locked at {here} and {end}; what was done in them was not observed"
+            "T{theirs} locked {variable} at {there} between two critical sections of T{mine}, locked at {here} and {end}; {dark}"
         ),
+        Pattern::Refused => {
+            format!("T{mine} did not get {variable} at {here}, because T{theirs} had locked it at {there}")
+        }
+        Pattern::Woken => {
+            let lock = names.variable_of(&finding.theirs);
+            format!(
+                "T{theirs} locked {lock} at {there} after what T{mine} waited for at {here} was signalled, and before T{mine} had the lock again; {dark}"
+            )
+        }
+        Pattern::Halfway => {
+            let second = finding.again.map(|again| names.variable_of(&again)).unwrap_or_default();
+            format!(
+                "T{theirs} had locked {variable} at {there} before T{mine} did at {here}, but had not locked {second} since when T{mine} did at {end}; {dark}"
+            )
+        }
+        Pattern::Turns => {
+            let is_second = finding.theirs.entry.sequence < finding.mine.entry.sequence;
+            let when = if is_second { "after" } else { "before" };
+            format!("T{mine} locked {variable} at {here} {when} T{theirs} did at {there}; {dark}")
+        }
         Pattern::Overwritten => {
             format!("T{mine} wrote {variable} at {here} over what T{theirs} wrote at {there}; {unordered}")
         }
@@ -290,8 +355,15 @@ pub fn wait(wait: &Wait, names: &Names<'_>) -> String {
             object,
             last_signal,
             missed,
+            woken,
         } => {
             let signal = match last_signal {
+                Some(signal) if woken.is_some() => format!(
+                    "after the last one, from T{} at {}, only T{} woke, which waits again",
+                    signal.thread,
+                    names.line(signal),
+                    woken.unwrap_or_default()
+                ),
                 Some(signal) if *missed => format!(
                     "the last signal came before it began to wait, from T{} at {}",
                     signal.thread,
@@ -338,26 +410,27 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
         return cycle(&report.cycle);
     }
     match (report.findings.first(), report.ending) {
-        (_, Ending::Success) if report.races.is_empty() => {
-            "no two observed accesses of this run were unordered".to_owned()
-        }
+        (_, Ending::Success) if report.races.is_empty() => no_races(report),
         (_, Ending::Success) => format!("{} places in the source raced all the same", report.races.len()),
         (Some(found), _) if culprit(report).is_some() => finding(found, names),
-        (Some(_), _) => missed_wake(report).map_or_else(String::new, |missed| wait(missed, names)),
-        (None, _) if !report.has_plain_accesses => {
+        (Some(_), Ending::Stopped) => lost_wake(report).map_or_else(String::new, |lost| wait(lost, names)),
+        (None, Ending::Stopped) if stolen_wake(report).is_some() => {
+            stolen_wake(report).map_or_else(String::new, |stolen| wait(stolen, names))
+        }
+        _ if !report.has_plain_accesses && !leaves_threads(report) => {
             "no plain access was observed, so it cannot be said what was read; was it recorded at scope memory?"
                 .to_owned()
         }
-        (None, Ending::Status { thread, .. }) if !report.waits.is_empty() => {
+        (_, Ending::Status { thread, .. }) if !report.waits.is_empty() => {
             let others: Vec<String> = report.waits.iter().map(|wait| format!("T{}", wait.thread)).collect();
             format!(
                 "T{thread} ended the program, and did not wait for {}",
                 others.join(", ")
             )
         }
-        (None, _) => {
+        _ => {
             let races = match report.races.len() {
-                0 => "no two observed accesses of this run were unordered".to_owned(),
+                0 => no_races(report),
                 pairs => format!(
                     "{} of this run, farther away or of other threads, are listed below",
                     count(pairs as u64, "unordered pair")
@@ -371,15 +444,22 @@ pub fn conclusion(report: &Report, names: &Names<'_>) -> String {
     }
 }
 
-/// The finding that is named as the culprit. A circle says it all; and a signal that came too early explains a thread that
-/// waits for it better than what locks allowed.
+/// The finding that is named as the culprit. A circle says it all; and a signal that came too early, or to another, explains a thread
+/// that waits for it better than what locks allowed. So do threads that nobody waited for, if `main` returned.
 pub fn culprit(report: &Report) -> Option<&Finding> {
     let first = report.findings.first().filter(|_| report.cycle.is_empty())?;
-    (first.order == Order::Unordered || missed_wake(report).is_none()).then_some(first)
+    let has_other_reason = lost_wake(report).is_some() || leaves_threads(report);
+    (first.order == Order::Unordered || !has_other_reason).then_some(first)
 }
 
-/// A thread that waits for a signal that had come before.
-fn missed_wake(report: &Report) -> Option<&Wait> {
+/// Did the main thread return, with a status that is no success, while others had not come to their end? Who calls `exit` means to leave them.
+fn leaves_threads(report: &Report) -> bool {
+    let returned = matches!(report.ending, Ending::Status { thread: 0, .. }) && report.anchor.is_none();
+    returned && !report.waits.is_empty()
+}
+
+/// A thread that waits for a signal that went to another, or had come before.
+fn lost_wake(report: &Report) -> Option<&Wait> {
     let is_missed = |wait: &&Wait| {
         matches!(
             wait.awaited,
@@ -391,7 +471,21 @@ fn missed_wake(report: &Report) -> Option<&Wait> {
         )
     };
     let missed = report.waits.iter().rfind(is_missed);
-    missed.filter(|_| report.ending == Ending::Stopped)
+    stolen_wake(report).or_else(|| missed.filter(|_| report.ending == Ending::Stopped))
+}
+
+/// A thread that waits for a signal by which another woke, which waits again. Not so of one that was missed: where there is nothing else to
+/// say, that is how idle threads of a library wait for work.
+fn stolen_wake(report: &Report) -> Option<&Wait> {
+    let is_stolen = |wait: &&Wait| matches!(wait.awaited, Awaited::Signal { woken: Some(_), .. });
+    let stolen = report.waits.iter().find(is_stolen);
+    stolen.filter(|_| report.ending == Ending::Stopped)
+}
+
+/// Is it about critical sections in which nothing was seen?
+pub fn is_dark(pattern: Pattern) -> bool {
+    use Pattern::*;
+    matches!(pattern, Sections | Woken | Halfway | Turns)
 }
 
 /// The pattern's name, for programs.
@@ -404,5 +498,149 @@ pub fn pattern(pattern: Pattern) -> &'static str {
         Pattern::Interleaved => "interleaved",
         Pattern::Overwritten => "overwritten",
         Pattern::Sections => "sections",
+        Pattern::Refused => "refused",
+        Pattern::Woken => "woken",
+        Pattern::Halfway => "halfway",
+        Pattern::Turns => "turns",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use failure_report::Entry;
+    use failure_report::ThreadTrace;
+    use failure_report::Traces;
+    use run_model::SiteId;
+
+    #[test]
+    fn an_update_found_another_value_than_it_left() {
+        let read = Access {
+            reads: true,
+            value: Some(1),
+            before: Some(1),
+            ..Access::default()
+        };
+        assert_eq!(found(&read), Some(1));
+        let update = Access {
+            writes: true,
+            value: Some(2),
+            ..read
+        };
+        assert_eq!(found(&update), Some(1));
+        // Of a plain one it is not known.
+        assert_eq!(found(&Access { before: None, ..update }), None);
+    }
+
+    #[test]
+    fn a_piece_of_a_text_may_not_have_been_read_to_its_end() {
+        let step = |address: u64, bytes: u64| Step {
+            thread: 1,
+            entry: Entry {
+                sequence: 1,
+                event: 1,
+                site: SiteId(1),
+                what: What::Access(Access {
+                    address,
+                    bytes,
+                    reads: true,
+                    ..Access::default()
+                }),
+            },
+        };
+        assert_eq!(deed(&step(0x1030, 16)), "reads up to 16 bytes");
+        assert_eq!(so_far(&[&step(0x1030, 16)]), ", if it read so far");
+        // What is loaded at once, or ends elsewhere, was read.
+        assert_eq!(deed(&step(0x1020, 16)), "reads 16 bytes");
+        assert_eq!(so_far(&[&step(0x1038, 8), &step(0x1020, 16)]), "");
+    }
+
+    #[test]
+    fn an_absence_is_stated_as_far_as_the_trace_goes() {
+        let report = |shared_lost: u64| {
+            let trace = ThreadTrace {
+                shared_lost,
+                ..ThreadTrace::default()
+            };
+            let traces = Traces {
+                threads: vec![trace],
+                ..Traces::default()
+            };
+            failure_report::explain(&traces, Ending::Success)
+        };
+        assert_eq!(
+            no_races(&report(0)),
+            "no two observed accesses of this run are unordered"
+        );
+        assert!(no_races(&report(5)).contains("not complete"));
+    }
+
+    #[test]
+    fn threads_that_main_left_behind_explain_more_than_the_order_of_locks() {
+        let access = |reads: bool| {
+            What::Access(Access {
+                address: 0x1000,
+                bytes: 8,
+                reads,
+                writes: !reads,
+                value: Some(1),
+                ..Access::default()
+            })
+        };
+        let sync = |op: Op| What::Sync {
+            op,
+            object: 1,
+            value: 0,
+            other: None,
+        };
+        let steps = [
+            (1, sync(Op::MutexLock)),
+            (1, access(false)),
+            (1, sync(Op::MutexUnlock)),
+            (0, sync(Op::MutexLock)),
+            (0, access(true)),
+            (0, sync(Op::MutexUnlock)),
+        ];
+        let report = |last: What| {
+            let mut traces = Traces {
+                threads: vec![ThreadTrace::default(); 2],
+                ..Traces::default()
+            };
+            for (sequence, (thread, what)) in (1..).zip(steps.into_iter().chain([(1, last)])) {
+                let site = SiteId(sequence as u32);
+                let event = sequence;
+                traces.threads[thread].entries.push(Entry {
+                    sequence,
+                    event,
+                    site,
+                    what,
+                });
+            }
+            failure_report::explain(&traces, Ending::Status { thread: 0, status: 1 })
+        };
+        // T1 goes on, or has ended.
+        assert_eq!(culprit(&report(sync(Op::MutexLock))), None);
+        assert!(culprit(&report(What::Exit)).is_some());
+    }
+
+    #[test]
+    fn a_lock_that_was_refused_was_not_locked() {
+        let step = |value: i64| Step {
+            thread: 1,
+            entry: Entry {
+                sequence: 1,
+                event: 1,
+                site: SiteId(1),
+                what: What::Sync {
+                    op: Op::MutexTryLock,
+                    object: 1,
+                    value,
+                    other: None,
+                },
+            },
+        };
+        assert_eq!(deed(&step(0)), "locks");
+        assert_eq!(deed(&step(130)), "locks");
+        assert_eq!(deed(&step(16)), "does not get the lock");
     }
 }

@@ -129,7 +129,7 @@ impl Page<'_> {
         for read in reads {
             let step = &read.step;
             let value = step.access().and_then(|access| {
-                let value = access.value.filter(|_| access.bytes <= 8)?;
+                let value = sentences::found(access).filter(|_| access.bytes <= 8)?;
                 Some(format!(" = {}", sentences::value(access, value)))
             });
             let writer = match &read.writer {
@@ -140,10 +140,16 @@ impl Page<'_> {
                         Order::Unordered => ", UNORDERED",
                         Order::Unknown => ", order unknown",
                     };
-                    format!("written by T{} at {}{order}", writer.thread, self.names.line(writer))
+                    let is_whole = match (writer.access(), step.access()) {
+                        (Some(write), Some(read)) => write.covers(read),
+                        _ => true,
+                    };
+                    let part = if is_whole { "" } else { "in part " };
+                    let (thread, line) = (writer.thread, self.names.line(writer));
+                    format!("{part}written by T{thread} at {line}{order}")
                 }
                 Writer::Nobody => "no write of it was observed".to_owned(),
-                Writer::Unknown => "written before the trace begins".to_owned(),
+                Writer::Unknown => "no write of it is in the trace, which is not complete".to_owned(),
             };
             let (variable, value) = (self.names.variable_of(step), value.unwrap_or_default());
             writeln!(self.out, "  {}: {variable}{value}, {writer}", self.names.line(step))?;
@@ -153,7 +159,7 @@ impl Page<'_> {
 
     fn races(&mut self, report: &Report) -> io::Result<()> {
         if report.races.is_empty() {
-            return writeln!(self.out, "no two observed accesses of this run are unordered");
+            return writeln!(self.out, "{}", sentences::no_races(report));
         }
         let pairs = count(report.races.len() as u64, "pair");
         writeln!(
@@ -172,9 +178,10 @@ impl Page<'_> {
             let (variable, times) = (self.names.variable_of(&race.second), count(race.times, "time"));
             writeln!(
                 self.out,
-                "  {variable}: {}, then {} ({times})",
+                "  {variable}: {}, then {} ({times}){}",
                 side(&race.first),
-                side(&race.second)
+                side(&race.second),
+                sentences::so_far(&[&race.first, &race.second])
             )?;
         }
         match report.races.len().saturating_sub(RACES_SHOWN) {
@@ -197,7 +204,8 @@ impl Page<'_> {
                 "note: barriers inside the OpenMP runtime are not observed, so pairs may look unordered that are not"
             )?;
         }
-        if sentences::culprit(report).is_none() && report.ending != Ending::Success && report.cycle.is_empty() {
+        let is_dark = sentences::culprit(report).is_none_or(|found| sentences::is_dark(found.pattern));
+        if is_dark && report.ending != Ending::Success && report.cycle.is_empty() {
             writeln!(
                 self.out,
                 "note: variables that are always used under the same lock are not observed; compile with REFRAIN_O2=0 to see them"
