@@ -95,12 +95,8 @@ fn report_learned(arguments: &RunArguments, entry: &ScheduleEntry) {
         learned.pruned,
     ));
     say(format_args!(
-        "recorded in {} ms; solved in {} ms, traced in {} ms, relaxed and checked {} in {} ms",
-        learned.recording_ms,
-        learned.solving_ms,
-        learned.tracing_ms,
-        count(learned.accesses, "access"),
-        learned.relaxing_ms
+        "recorded in {} ms; solved in {} ms, traced in {} ms, {} accesses relaxed and checked in {} ms",
+        learned.recording_ms, learned.solving_ms, learned.tracing_ms, learned.accesses, learned.relaxing_ms
     ));
 }
 

@@ -27,6 +27,13 @@ bool mayComeToRuntime(const CallBase &Call) {
   return !Call.isMustTailCall();
 }
 
+// The same of what will be a call of the runtime's: atomics, and instructions that ask the machine.
+bool becomesCall(const Instruction &I) {
+  if (auto *Call = dyn_cast<CallBase>(&I))
+    return isa<IntrinsicInst>(I) && I.mayHaveSideEffects() && Call->doesNotAccessMemory() && !I.isLifetimeStartOrEnd();
+  return I.isAtomic();
+}
+
 class Doubling {
 public:
   Doubling(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites) : F(F), Keep(Keep), R(R), Sites(Sites) {}
@@ -64,26 +71,18 @@ private:
 
   // A block of its own where a version may begin to be the other one: after a call, and where an exception arrives.
   void splitAfterCalls() {
-    SmallVector<CallBase *, 16> Calls;
-    SmallVector<LandingPadInst *, 4> Pads;
+    SmallVector<Instruction *, 16> Calls;
     for (Instruction &I : instructions(F)) {
-      if (auto *Call = dyn_cast<CallBase>(&I); Call && mayComeToRuntime(*Call))
-        Calls.push_back(Call);
-      if (auto *Pad = dyn_cast<LandingPadInst>(&I))
-        Pads.push_back(Pad);
+      auto *Call = dyn_cast<CallBase>(&I);
+      if ((Call && mayComeToRuntime(*Call)) || becomesCall(I) || isa<LandingPadInst>(I))
+        Calls.push_back(&I);
     }
-    for (CallBase *Call : Calls) {
-      BasicBlock *Home = Call->getParent();
-      if (auto *Invoke = dyn_cast<InvokeInst>(Call)) {
-        Switches.push_back(SplitEdge(Home, Invoke->getNormalDest()));
-        continue;
-      }
-      if (isa<UnreachableInst>(Call->getNextNode()))
-        continue;
-      splitBehind(Call);
+    for (Instruction *I : Calls) {
+      if (auto *Invoke = dyn_cast<InvokeInst>(I))
+        Switches.push_back(SplitEdge(I->getParent(), Invoke->getNormalDest()));
+      else if (!isa<UnreachableInst>(I->getNextNode()))
+        splitBehind(I);
     }
-    for (LandingPadInst *Pad : Pads)
-      splitBehind(Pad);
   }
 
   void splitBehind(Instruction *I) {

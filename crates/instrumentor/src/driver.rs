@@ -114,7 +114,10 @@ fn without_own(arguments: &[OsString]) -> (Vec<OsString>, bool) {
     let (options, files) = arguments.split_at(end.unwrap_or(arguments.len()));
     let is_own = |argument: &&OsString| *argument == DETERMINISTIC;
     let others = options.iter().filter(|argument| !is_own(argument));
-    (others.chain(files).cloned().collect(), options.iter().any(|argument| is_own(&argument)))
+    (
+        others.chain(files).cloned().collect(),
+        options.iter().any(|argument| is_own(&argument)),
+    )
 }
 
 /// The arguments for clang, or why there are none.

@@ -31,14 +31,17 @@ const _: () = assert!(size_of::<Counting>() == 24);
 pub enum CountingFor {
     #[default]
     Nothing,
+    /// The run is recorded for a trace: by the same versions of functions, which have the same memory on their stacks then.
+    Recording,
     /// Every access is written down with its place: `log_format::hybrid_trace`.
     Trace,
     /// Those accesses are events that a hybrid schedule orders: `points_file`.
     Points,
 }
 
-const ALL: [(CountingFor, &str); 3] = [
+const ALL: [(CountingFor, &str); 4] = [
     (CountingFor::Nothing, "nothing"),
+    (CountingFor::Recording, "recording"),
     (CountingFor::Trace, "trace"),
     (CountingFor::Points, "points"),
 ];

@@ -179,7 +179,7 @@ impl Local {
             kind => {
                 gate.kind == kind as u8
                     && gate.op == doing.op as u8
-                    && (doing.object == 0 || gate.object == doing.object)
+                    && (doing.object == 0 || gate.object == doing.object || !counting::compares(doing.object))
             }
         };
         if !same {

@@ -11,7 +11,8 @@ static volatile uint64_t seen;
 
 static void *writer(void *argument) {
     (void)argument;
-    for (unsigned i = 0; i < 60; i++) {
+    start_together(2);
+    for (unsigned i = 0; i < 200; i++) {
         struct record next;
         memset(&next, i & 0x7f, sizeof next);
         snprintf(next.name, sizeof next.name, "record %u", i);
@@ -24,7 +25,8 @@ static void *writer(void *argument) {
 int main(void) {
     pthread_t other;
     pthread_create(&other, 0, writer, 0);
-    for (unsigned i = 0; i < 60; i++) {
+    start_together(2);
+    for (unsigned i = 0; i < 200; i++) {
         struct record copy;
         memcpy(&copy, &shared, sizeof copy);
         seen = mix_bytes(seen, &copy, sizeof copy);

@@ -8,7 +8,8 @@ static _Atomic unsigned atomic;
 
 static void *body(void *argument) {
     unsigned me = (unsigned)(uintptr_t)argument;
-    for (unsigned i = 0; i < 120; i++) {
+    start_together(4);
+    for (unsigned i = 0; i < 400; i++) {
         plain[i % 3] += me + 1;
         if (i % 8 == me) {
             pthread_mutex_lock(&lock);

@@ -8,14 +8,16 @@ static struct {
 
 static void *lower(void *argument) {
     uintptr_t me = (uintptr_t)argument;
-    for (uint32_t i = 1; i <= 60; i++)
+    start_together(3);
+    for (uint32_t i = 1; i <= 400; i++)
         word.low = word.low * 5 + (uint32_t)me * i;
     return 0;
 }
 
 static void *higher(void *argument) {
     (void)argument;
-    for (uint32_t i = 1; i <= 60; i++)
+    start_together(3);
+    for (uint32_t i = 1; i <= 400; i++)
         word.high = word.high * 3 + word.low + i;
     return 0;
 }

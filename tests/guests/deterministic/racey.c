@@ -3,7 +3,7 @@
 #include "../guest.h"
 
 #define SLOTS 64
-#define ROUNDS 400
+#define ROUNDS 1500
 
 static volatile unsigned sig[4];
 static volatile unsigned m[SLOTS];
@@ -16,6 +16,7 @@ static NOINLINE unsigned stir(unsigned i, unsigned j) {
 
 static void *body(void *argument) {
     unsigned me = (unsigned)(uintptr_t)argument;
+    start_together(2);
     for (unsigned round = 0; round < ROUNDS; round++) {
         unsigned a = stir(sig[me], sig[1 - me]);
         sig[me] = a ^ stir(a, round);

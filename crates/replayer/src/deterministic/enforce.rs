@@ -21,11 +21,11 @@ use run_store::SlotSnapshot;
 use runtime_abi::counting::CountingFor;
 use runtime_abi::policy::Pair;
 use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 use std::time::Instant;
-use std::os::fd::AsFd;
 
 /// How often the control memory is looked at. The end of the program is noticed at once in any case.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

@@ -106,7 +106,12 @@ impl<'a> Learning<'a> {
         let tracing_ms = began.elapsed().as_millis() as u64;
         if !verdict.identical {
             return Err(Error::NotTracedAgain {
-                why: verdict.divergence.map_or_else(String::new, |d| format!(": {d:?}")),
+                why: verdict.divergence.map_or_else(String::new, |divergence| {
+                    let thread = divergence
+                        .thread
+                        .map_or_else(String::new, |thread| format!("T{thread}: "));
+                    format!(": {thread}{}", divergence.what)
+                }),
             });
         }
 
@@ -114,12 +119,18 @@ impl<'a> Learning<'a> {
         let threads = loaded.logs.threads.len();
         let sealed = sealed(&loaded, &plan.directory);
         let relaxed = hybrid_schedule::relax(traces(&plan.directory, threads)?).map_err(unusable)?;
-        schedule_checker::hybrid::check_hybrid(traces(&plan.directory, threads)?, &relaxed.schedule).map_err(unusable)?;
+        schedule_checker::hybrid::check_hybrid(traces(&plan.directory, threads)?, &relaxed.schedule)
+            .map_err(unusable)?;
         let files = files(&loaded, &relaxed);
         let statistics = relaxed.statistics;
         let learned = Learned {
             learned_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
-            outcome: self.recorded.meta.ending.as_ref().map_or(Outcome::Exited(0), |e| e.outcome),
+            outcome: self
+                .recorded
+                .meta
+                .ending
+                .as_ref()
+                .map_or(Outcome::Exited(0), |e| e.outcome),
             ended_in: loaded.ended_in,
             threads: threads as u32,
             steps: relaxed.schedule.steps.len() as u64,
@@ -189,10 +200,15 @@ fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
     }
     let text = fs::read_to_string(directory.join(SEALED_FILE_NAME)).ok()?;
     let (what, site) = text.trim().split_once(' ')?;
-    let place = site.parse().ok().and_then(|site| loaded.sites.place(run_model::SiteId(site)));
+    let place = site
+        .parse()
+        .ok()
+        .and_then(|site| loaded.sites.place(run_model::SiteId(site)));
     let place = place.map_or_else(|| "a place that is not known".to_owned(), |place| place.to_string());
     Some(match what {
-        "function" => format!("a function cannot count its control transfers (it returns twice, or jumps to labels): {place}"),
+        "function" => {
+            format!("a function cannot count its control transfers (it returns twice, or jumps to labels): {place}")
+        }
         "large-copy" => format!("more memory is copied at once than can be told apart: {place}"),
         _ => "its trace could not be written: there was no room".to_owned(),
     })

@@ -27,6 +27,7 @@ use run_store::RunMeta;
 use run_store::RunSettings;
 use run_store::ScheduleKey;
 use run_store::Scope;
+use runtime_abi::counting::CountingFor;
 use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs;
@@ -35,7 +36,14 @@ use std::time::Duration;
 
 /// Variables that a shell changes by itself: they make no other key.
 const OF_SHELLS: [&str; 8] = [
-    "_", "COLUMNS", "LINES", "OLDPWD", "SHLVL", "WINDOWID", "REFRAIN", "REFRAIN_DIR",
+    "_",
+    "COLUMNS",
+    "LINES",
+    "OLDPWD",
+    "SHLVL",
+    "WINDOWID",
+    "REFRAIN",
+    "REFRAIN_DIR",
 ];
 
 /// A program that is to be run so, and for what its schedules are learned.
@@ -54,6 +62,7 @@ impl Subject {
             settings: RunSettings {
                 scope: Scope::Memory,
                 method: Method::Light,
+                counting: CountingFor::Recording,
                 ..RunSettings::default()
             },
             redact: Vec::new(),

@@ -5,6 +5,9 @@
 //! transfers in its slow version only (`crates/instrumentor/pass/counted.h`), which a thread runs from the event before a point up to the
 //! point, and everywhere while the trace is made from which schedules are. In between, accesses are the program's own.
 //!
+//! A thread's stack looks different in each version of its functions. So a run that is to be traced is recorded by the slow ones; and of objects that may lie on a
+//! stack, schedules say nothing.
+//!
 //! Where points are enforced, they are events like all others, so gates hold threads there and others wait for them by the same means as in every replay.
 pub mod enforced;
 pub mod traced;
@@ -19,9 +22,12 @@ use run_model::Place;
 use runtime_abi::counting::ACCESSES_MAX;
 use runtime_abi::counting::Counting;
 use runtime_abi::counting::CountingFor;
+use runtime_abi::memory_map::FIXED_PROGRAM;
+use runtime_abi::memory_map::PROGRAM_ANYWHERE;
 use runtime_abi::points_file::PointEntry;
 
 const NOTHING: u8 = CountingFor::Nothing as u8;
+const RECORDING: u8 = CountingFor::Recording as u8;
 const TRACE: u8 = CountingFor::Trace as u8;
 const POINTS: u8 = CountingFor::Points as u8;
 
@@ -41,6 +47,14 @@ pub fn is_for_trace() -> bool {
 #[inline]
 pub fn is_for_points() -> bool {
     SWITCHES.counting.load(Relaxed) == POINTS
+}
+
+/// Is this object at the address that it had, whichever versions of functions run?
+pub fn compares(object: u64) -> bool {
+    !is_for_points()
+        || [FIXED_PROGRAM, PROGRAM_ANYWHERE]
+            .iter()
+            .any(|region| region.contains(object))
 }
 
 /// Maps the points of the schedule, if there are.
@@ -87,7 +101,7 @@ impl Local {
     pub fn begin_counting(&self) {
         self.counting.segment.set(0);
         match SWITCHES.counting.load(Relaxed) {
-            TRACE => {
+            RECORDING | TRACE => {
                 let own = counting();
                 own.limit.store(0, Relaxed);
                 own.slow.store(1, Relaxed);

@@ -230,6 +230,7 @@ impl Local {
             Order::Observed(_) => {
                 self.access.begin();
                 self.next_change_point();
+                self.begin_counting();
             }
             Order::Gated | Order::Turns => {
                 slot.exclusive.store(0, Relaxed);
