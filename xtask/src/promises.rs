@@ -138,36 +138,34 @@ impl Suite {
 
     /// Some file names it: as a whole, or as a pattern whose gaps are filled with texts of the same file or with names of guests.
     fn has(&self, test: &str) -> bool {
-        let Some((part, _)) = test.split_once('/') else {
-            return false;
-        };
-        let start = format!("\"{part}/");
         self.sources.iter().any(|source| {
-            let texts = source
-                .match_indices(&start)
-                .filter_map(|(at, _)| literal(&source[at..]));
-            let mut patterns = texts.filter_map(|pattern| filled(pattern, test));
-            patterns.any(|gap| match gap {
-                None => true,
-                Some(word) => source.contains(&format!("\"{word}\"")) || self.guests.iter().any(|guest| guest == word),
-            })
+            let is_text = |word: &str| source.contains(&format!("\"{word}\""));
+            let is_guest = |word: &str| self.guests.iter().any(|guest| guest == word);
+            // What is between the texts as well, which is never the name of a test.
+            let mut patterns = source.split('"').filter_map(|pattern| filled(pattern, test));
+            patterns.any(|gaps| gaps.iter().all(|word| is_text(word) || is_guest(word)))
         })
     }
 }
 
-/// The text of a string that begins here.
-fn literal(source: &str) -> Option<&str> {
-    source.strip_prefix('"')?.split('"').next()
-}
-
-/// Is `name` made from this pattern, which has one gap at most? And what is in the gap?
-fn filled<'a>(pattern: &str, name: &'a str) -> Option<Option<&'a str>> {
-    let Some((before, rest)) = pattern.split_once('{') else {
-        return (pattern == name).then_some(None);
-    };
-    let (_, after) = rest.split_once('}')?;
-    let word = name.strip_prefix(before)?.strip_suffix(after)?;
-    (!word.is_empty()).then_some(Some(word))
+/// Is `name` made from this pattern, which has one gap at most between two slashes? And what is in the gaps?
+fn filled<'a>(pattern: &str, name: &'a str) -> Option<Vec<&'a str>> {
+    let (patterns, names) = (pattern.split('/'), name.split('/'));
+    if !name.contains('/') || patterns.clone().count() != names.clone().count() {
+        return None;
+    }
+    let mut gaps = Vec::new();
+    for (pattern, name) in patterns.zip(names) {
+        match pattern
+            .split_once('{')
+            .and_then(|(before, rest)| Some((before, rest.split_once('}')?.1)))
+        {
+            Some((before, after)) => gaps.push(name.strip_prefix(before)?.strip_suffix(after)?),
+            None if pattern == name => {}
+            None => return None,
+        }
+    }
+    gaps.iter().all(|word| !word.is_empty()).then_some(gaps)
 }
 
 fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
@@ -226,6 +224,8 @@ mod tests {
             sources: vec![
                 r#"trial("kept/latest", latest), ("program_killed", x), trial(format!("cut/{name}"), y)"#.to_owned(),
                 r#"format!("modes/umask_{umask}_on") for ["022"]; format!("coverage/{}", name)"#.to_owned(),
+                r#"for group in ["turns"]: format!("{group}/{}", guest), format!("hosted/{}/{}", "musl", guest)"#
+                    .to_owned(),
             ],
             guests: vec!["barrier".to_owned()],
         };

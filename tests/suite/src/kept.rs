@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::process::Child;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -239,6 +240,17 @@ fn record_computing(sandbox: &Sandbox, script: &str) -> Checked {
     Ok(())
 }
 
+/// A command that is killed at the latest when the test is over.
+struct Underway(Child);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// The processes that watch over a command's replays, wherever they are in the tree.
 fn guards_of(command: u32) -> Vec<u32> {
     let ids = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -301,7 +313,8 @@ fn killed_guards(sandbox: &Sandbox) -> Checked {
     // So long that it does not end by itself here.
     record_computing(sandbox, &COMPUTING.replace("20000", "300000"))?;
     for attempt in 0..3 {
-        let mut child = sandbox.refrain(["replay", "--times", "50", "./run"]).spawn()?;
+        let mut underway = Underway(sandbox.refrain(["replay", "--times", "50", "./run"]).spawn()?);
+        let child = &mut underway.0;
         let began = Instant::now();
         let mut guards = Vec::new();
         // Those that were forked have to be there, because the others would go without anybody's help.

@@ -65,6 +65,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(turns::trials()?);
     trials.extend(searched::trials()?);
     trials.extend(copied::trials()?);
+    trials.push(promised::named(&trials));
     Ok(trials)
 }
 
