@@ -11,6 +11,7 @@ mod fuzz;
 mod layering;
 mod methods;
 mod peers;
+mod promises;
 mod setup;
 mod signals;
 mod soak;
@@ -30,7 +31,7 @@ usage: cargo xtask <command>
   setup                 install what is missing: clang 22, LLVM 22, lld, gdb, cmake, make, libz3 (Debian packages)
   build                 build everything optimised: target/release/refrain with runtime and compiler pass beside it
   demo                  build, catch a real heisenbug, replay it 100 times
-  check                 format, lints, tidiness, who may depend on whom
+  check                 format, lints, tidiness, who may depend on whom, tests of all promises
   test                  setup, build, and all tests; what CI runs
   guests [NAME]         the guest programs alone, or those whose name contains NAME
   counts [CHECKOUT...]  how entangled the runtime is: mode tests, statics, unsafe blocks, circles of imports
@@ -158,6 +159,7 @@ fn check() -> Result<(), Failure> {
     layering::check()?;
     cycles::check()?;
     tidy::tidy()?;
+    promises::check()?;
     methods::check()?;
     Cargo::new("fmt").args(["--all", "--check"]).run()?;
     methods::check_format()?;
@@ -172,6 +174,7 @@ fn test() -> Result<(), Failure> {
     layering::check()?;
     cycles::check()?;
     tidy::tidy()?;
+    promises::check()?;
     methods::check()?;
     // Optimised, because guests are run hundreds of times; one profile, so that nothing is built twice.
     Cargo::new("test")

@@ -172,7 +172,8 @@ unsafe fn with_host<R>(
         }
         while !(*argument).is_null() {
             if count == ARGUMENTS_MAX {
-                // It goes without us.
+                // It goes without us, and the run says so.
+                control::note_unrecorded();
                 return action(
                     arguments[path] as *const c_char,
                     arguments[path + 1] as *const *const c_char,
@@ -206,7 +207,10 @@ unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*const
             match CStr::from_ptr(*variable).to_bytes().strip_prefix(NAME) {
                 Some(value) => others = value,
                 // Room is left for the null at the end.
-                None if count == VARIABLES_MAX => return action(variables),
+                None if count == VARIABLES_MAX => {
+                    control::note_unrecorded();
+                    return action(variables);
+                }
                 None => {
                     places[count] = *variable;
                     count += 1;
@@ -221,6 +225,7 @@ unsafe fn with_us<R>(variables: *const *const c_char, action: impl FnOnce(*const
     for part in [NAME, path, separator, others] {
         // One byte less than there is room for: the end is a zero.
         if length + part.len() >= LIST_BYTES_MAX {
+            control::note_unrecorded();
             return action(variables);
         }
         list[length..length + part.len()].copy_from_slice(part);

@@ -198,18 +198,21 @@ fn refusals(sandbox: &Sandbox) -> Checked {
             let line = sandbox.refrain(["record", "--scope", scope, "--"]).arg(&program);
             sandbox
                 .run(&line.within(LIMIT))?
+                .expect_status(2)?
                 .expect_refusal(&["linked statically, or by musl", "--scope inputs"])?;
         }
         let run = format!("run-{}", way.name);
         record(sandbox, &run, &INPUTS, &program, LIMIT)?;
         sandbox
             .run(&sandbox.refrain(["replay", "--gdb", &run]).within(LIMIT))?
+            .expect_status(3)?
             .expect_refusal(&["loaded by the runtime", "without --gdb"])?;
         let rights = fs::Permissions::from_mode(0o4755);
         fs::set_permissions(&program, rights).or_else(|e| crate::failed(e.to_string()))?;
         let line = sandbox.refrain(["record", "--scope", "inputs", "--"]).arg(&program);
         sandbox
             .run(&line.within(LIMIT))?
+            .expect_status(2)?
             .expect_refusal(&["set-user-id", "record a copy"])?;
     }
     Ok(())

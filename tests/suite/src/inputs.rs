@@ -114,7 +114,9 @@ fn cannot_be_explained(sandbox: &Sandbox, program: &Path) -> Checked {
         ended.told("a replay is the same run exactly if its order was found")
     })?;
     let ended = sandbox.run(&sandbox.refrain(["explain", "run"]).within(LIMIT))?;
-    ended.expect_refusal(&["scope inputs", "threads", "--scope sync or --scope memory"])?;
+    ended
+        .expect_status(3)?
+        .expect_refusal(&["scope inputs", "threads", "--scope sync or --scope memory"])?;
     for command in [
         &["info"][..],
         &["dump"],

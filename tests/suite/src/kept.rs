@@ -7,6 +7,7 @@ use crate::interrupted::signal;
 use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
+use crate::skipped;
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,6 +15,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use std::time::Instant;
@@ -28,6 +31,8 @@ pub fn trials() -> Vec<Trial> {
         trial("kept/full_disks_of_families", full_disks),
         trial("kept/flipped_bits_of_what_has_checksums", flipped),
         trial("kept/killed_replays_leave_nobody", killed_replays),
+        trial("kept/killed_debuggers_leave_nobody", killed_debuggers),
+        trial("kept/killed_guards_are_replaced", killed_guards),
         trial("kept/killed_commands_leave_nothing", killed_commands),
         trial("kept/programs_of_killed_recorders_go_on", killed_recorders),
         trial("kept/latest_leads_somewhere", latest),
@@ -35,6 +40,10 @@ pub fn trials() -> Vec<Trial> {
 }
 
 const LOUD: &str = "i=0; while [ $i -lt 50 ]; do head -c 200000 /dev/zero; i=$((i+1)); done";
+/// How long it may take on a busy machine until all are gone.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+/// How long a step may take there.
+const LONGEST: Duration = Duration::from_secs(60);
 const MANY: &str = "i=0; while [ $i -lt 40 ]; do /bin/true; i=$((i+1)); done; echo end";
 
 /// Bytes on the disk of all that is in a folder, and of itself.
@@ -83,9 +92,11 @@ fn cap(sandbox: &Sandbox, script: &str, is_reached: bool) -> Checked {
 fn cap_too_small(sandbox: &Sandbox) -> Checked {
     let line = sandbox.refrain(["record", "--scope", "inputs", "--max-size", "64K", "--", "/bin/true"]);
     let ended = sandbox.run(&line)?.expect_status(2)?;
-    require(ended.stderr_text().contains("--max-size"), || {
-        ended.told("it does not name the option")
-    })?;
+    for words in ["--max-size", " KB"] {
+        require(ended.stderr_text().contains(words), || {
+            ended.told("it does not name the option and how much it takes")
+        })?;
+    }
     let left = fs::read_dir(sandbox.runs())?.count();
     require(left == 0, || ended.told("something is left"))
 }
@@ -201,7 +212,7 @@ fn flipped(sandbox: &Sandbox) -> Checked {
 }
 
 /// Processes in the sandbox that have not ended.
-fn running_in(folder: &Path) -> Vec<PathBuf> {
+pub fn running_in(folder: &Path) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc")
         .into_iter()
         .flatten()
@@ -217,28 +228,120 @@ fn running_in(folder: &Path) -> Vec<PathBuf> {
     processes.filter(is_there).collect()
 }
 
-fn killed_replays(sandbox: &Sandbox) -> Checked {
-    // Children of children, that compute for a while.
-    let script =
-        "for i in 1 2 3 4; do (n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; echo $n) & done; wait; echo end";
+/// Children of children, that compute for a while.
+const COMPUTING: &str =
+    "for i in 1 2 3 4; do (n=0; while [ $n -lt 20000 ]; do n=$((n+1)); done; echo $n) & done; wait; echo end";
+
+fn record_computing(sandbox: &Sandbox, script: &str) -> Checked {
     let line = sandbox.refrain([
         "record", "--scope", "inputs", "-o", "run", "--", "/bin/sh", "-c", script,
     ]);
     sandbox.run(&line)?.expect_status(0)?;
+    Ok(())
+}
+
+/// A command that is killed at the latest when the test is over.
+struct Underway(Child);
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The processes that watch over a command's replays, wherever they are in the tree.
+fn guards_of(command: u32) -> Vec<u32> {
+    let ids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_guard = |id: &u32| {
+        let words = fs::read_to_string(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        words.starts_with(&format!("replay-guard\0guard\0{command}-"))
+    };
+    ids.filter(is_guard).collect()
+}
+
+/// After a kill, nobody runs on: neither what the command started, nor who watched over that.
+fn nobody_is_left(sandbox: &Sandbox, command: u32, when: &str) -> Checked {
+    let killed = Instant::now();
+    loop {
+        let (left, guards) = (running_in(sandbox.work()), guards_of(command));
+        if left.is_empty() && guards.is_empty() {
+            return Ok(());
+        }
+        require(killed.elapsed() < GONE_WITHIN, || {
+            format!("killed {when}, it leaves {left:?} and the guards {guards:?}")
+        })?;
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn killed_replays(sandbox: &Sandbox) -> Checked {
+    record_computing(sandbox, COMPUTING)?;
     for moment in 0..16 {
         let line = sandbox.refrain(["replay", "--times", "5", "./run"]);
         let mut child = line.spawn()?;
         thread::sleep(Duration::from_millis(5 + moment * 9));
         child.kill()?;
         child.wait()?;
-        let mut tries = 0;
-        while !running_in(sandbox.work()).is_empty() {
-            tries += 1;
-            require(tries < 400, || {
-                format!("killed at moment {moment}, it leaves {:?}", running_in(sandbox.work()))
-            })?;
-            thread::sleep(Duration::from_millis(10));
+        nobody_is_left(sandbox, child.id(), &format!("at moment {moment}"))?;
+    }
+    Ok(())
+}
+
+/// gdb, the program that it holds, and what that has forked go with the command.
+fn killed_debuggers(sandbox: &Sandbox) -> Checked {
+    if Command::new("gdb").arg("--version").output().is_err() {
+        return skipped("there is no gdb");
+    }
+    record_computing(sandbox, COMPUTING)?;
+    sandbox.write("commands.gdb", "run\nrun\n")?;
+    let line = sandbox.refrain(["replay", "--gdb", "./run", "-x", "commands.gdb", "--", "--batch", "-nh"]);
+    for moment in 0..12 {
+        let mut child = line.spawn()?;
+        thread::sleep(Duration::from_millis(5 + moment * 70));
+        child.kill()?;
+        child.wait()?;
+        nobody_is_left(sandbox, child.id(), &format!("at moment {moment}"))?;
+    }
+    Ok(())
+}
+
+/// Whoever watches over replays is not called as the command is; killed alone, there is another one, which does as well.
+fn killed_guards(sandbox: &Sandbox) -> Checked {
+    // So long that it does not end by itself here.
+    record_computing(sandbox, &COMPUTING.replace("20000", "300000"))?;
+    for attempt in 0..3 {
+        let mut underway = Underway(sandbox.refrain(["replay", "--times", "50", "./run"]).spawn()?);
+        let child = &mut underway.0;
+        let began = Instant::now();
+        let mut guards = Vec::new();
+        // Those that were forked have to be there, because the others would go without anybody's help.
+        while guards.is_empty() || running_in(sandbox.work()).len() < 4 {
+            require(began.elapsed() < LONGEST, || format!("attempt {attempt}: no guard"))?;
+            thread::sleep(Duration::from_millis(2));
+            guards = guards_of(child.id());
         }
+        for guard in &guards {
+            let called = |file: &str| fs::read_to_string(format!("/proc/{guard}/{file}")).unwrap_or_default();
+            let (name, words) = (called("comm"), called("cmdline"));
+            require(!name.contains("refrain") && !words.contains("refrain"), || {
+                format!("who kills refrain by name kills its guard: {name}, {words}")
+            })?;
+            signal(*guard, Signal::KILL)?;
+        }
+        let mut others = guards.clone();
+        while others.is_empty() || others.iter().any(|other| guards.contains(other)) {
+            require(began.elapsed() < LONGEST, || {
+                format!("attempt {attempt}: no other guard after {guards:?}")
+            })?;
+            thread::sleep(Duration::from_millis(2));
+            others = guards_of(child.id());
+        }
+        child.kill()?;
+        child.wait()?;
+        nobody_is_left(sandbox, child.id(), &format!("in attempt {attempt}"))?;
     }
     Ok(())
 }
@@ -309,7 +412,7 @@ fn killed_commands(sandbox: &Sandbox) -> Checked {
 
 /// When the recorder is killed before it has answered what a program asks it, that does not wait for the answer.
 fn killed_recorders(sandbox: &Sandbox) -> Checked {
-    const LONGEST: Duration = Duration::from_secs(6);
+    const GOES_ON: Duration = Duration::from_secs(6);
     for attempt in 0..4 {
         let line = sandbox.refrain(["record", "--scope", "inputs", "--", "/bin/sh", "-c", "exit 0"]);
         let mut recorder = line.spawn()?;
@@ -322,7 +425,7 @@ fn killed_recorders(sandbox: &Sandbox) -> Checked {
         recorder.wait()?;
         let killed = Instant::now();
         while !running_in(sandbox.work()).is_empty() {
-            require(killed.elapsed() < LONGEST, || {
+            require(killed.elapsed() < GOES_ON, || {
                 format!("attempt {attempt}: still running after {:?}", killed.elapsed())
             })?;
             thread::sleep(Duration::from_millis(5));

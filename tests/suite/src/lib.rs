@@ -40,6 +40,7 @@ pub mod private;
 pub mod probe;
 pub mod processes;
 pub mod projects;
+pub mod promised;
 pub mod readme;
 pub mod recording;
 pub mod rust;

@@ -423,6 +423,10 @@ fn usage(sandbox: &Sandbox) -> Checked {
         ),
         (&["build", "--target", "wasm32-unknown-unknown"], "cannot be recorded"),
         (
+            &["build", "--target", "x86_64-unknown-linux-musl"],
+            "cannot be recorded",
+        ),
+        (
             &["test", "--doc"],
             "doctests are not recorded: run them with cargo test --doc",
         ),

@@ -440,7 +440,12 @@ fn limited_files(sandbox: &Sandbox) -> Checked {
     let ended = bash(sandbox, &script)?.expect_status(0)?;
     require(ended.stdout == b"30000000\ndone\n", || {
         ended.told("the limit is for the program's files, not for what is recorded")
-    })
+    })?;
+    let told = sandbox.run(&sandbox.refrain(["info", "./large"]))?.expect_status(0)?;
+    require(told.stdout_text().contains("truncated"), || {
+        told.told("it does not say that the log was cut")
+    })?;
+    check_replayed(sandbox, "./large").map(drop)
 }
 
 fn limited_address_space(sandbox: &Sandbox) -> Checked {

@@ -21,6 +21,7 @@ use refrain_suite::private;
 use refrain_suite::probe;
 use refrain_suite::processes;
 use refrain_suite::projects;
+use refrain_suite::promised;
 use refrain_suite::readme;
 use refrain_suite::rust;
 use refrain_suite::schedules;
@@ -52,6 +53,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(inputs::trials());
     trials.extend(interrupted::trials()?);
     trials.extend(kept::trials());
+    trials.extend(promised::trials());
     trials.extend(killed::trials());
     trials.extend(scripts::trials());
     trials.extend(live::trials()?);
@@ -63,6 +65,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(turns::trials()?);
     trials.extend(searched::trials()?);
     trials.extend(copied::trials()?);
+    trials.push(promised::named(&trials));
     Ok(trials)
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use std::time::Instant;
 
 /// A command, and whether it wants a run to be there.
-const COMMANDS: [(&str, &[&str]); 14] = [
+const COMMANDS: [(&str, &[&str]); 15] = [
     (
         "record",
         &["record", "--scope", "inputs", "--", "/bin/sh", "-c", FAMILY],
@@ -37,6 +37,10 @@ const COMMANDS: [(&str, &[&str]); 14] = [
     ),
     ("replay", &["replay"]),
     ("replay --times", &["replay", "--times", "3"]),
+    (
+        "replay --gdb",
+        &["replay", "--gdb", "--", "--batch", "-nh", "-ex", "run"],
+    ),
     ("explain", &["explain"]),
     ("solve --again", &["solve", "--again"]),
     ("pack", &["pack", "-o", "again.refrain"]),
