@@ -16,14 +16,13 @@ pub(super) struct Use {
     pub writes: bool,
 }
 
-/// One reader needs no memory of its own; a boxed vector is one word.
+/// One reader needs no memory of its own.
 #[derive(Clone, Debug, Default)]
 enum Readers {
     #[default]
     Nobody,
     One(Packed),
-    #[allow(clippy::box_collection, reason = "a vector would make the other variants larger")]
-    Many(Box<Vec<Packed>>),
+    Many(Box<[Packed]>),
 }
 
 /// 20 bits of a thread, 44 bits of an access.
@@ -61,10 +60,10 @@ impl History {
         match &mut self.readers {
             Readers::Nobody => self.readers = Readers::One(pack(me)),
             Readers::One(packed) if is_mine(packed) => *packed = pack(me),
-            Readers::One(packed) => self.readers = Readers::Many(Box::new(vec![*packed, pack(me)])),
+            Readers::One(packed) => self.readers = Readers::Many(Box::new([*packed, pack(me)])),
             Readers::Many(all) => match all.iter_mut().find(|packed| is_mine(packed)) {
                 Some(packed) => *packed = pack(me),
-                None => all.push(pack(me)),
+                None => *all = all.iter().copied().chain([pack(me)]).collect(),
             },
         }
     }
