@@ -240,9 +240,6 @@ pub struct RunArguments {
     /// Say whether a schedule was found, which, and what it cost
     #[arg(long)]
     pub report: bool,
-    /// What becomes of a program that leaves its schedule
-    #[arg(long, value_enum, default_value = "stop", value_name = "WHAT")]
-    pub on_divergence: LeftSchedule,
     /// Enforce the order of synchronisation only, not that of races: to see what that is good for
     #[arg(long)]
     pub sync_only: bool,
@@ -252,14 +249,6 @@ pub struct RunArguments {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LeftSchedule {
-    /// It is stopped; exit status 123
-    Stop,
-    /// It goes on without a schedule
-    Free,
 }
 
 /// Say in source lines why a run failed: what was read, who wrote it, what was unordered

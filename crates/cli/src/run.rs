@@ -1,7 +1,6 @@
 //! `refrain run`: deterministic runs.
 use crate::Ended;
 use crate::Failure;
-use crate::arguments::LeftSchedule;
 use crate::arguments::RunArguments;
 use crate::output::count;
 use crate::output::say;
@@ -9,7 +8,6 @@ use crate::progress::ProgressLine;
 use replayer::deterministic::Enforced;
 use replayer::deterministic::Enforcing;
 use replayer::deterministic::Learning;
-use replayer::deterministic::OnDivergence;
 use replayer::deterministic::Order;
 use replayer::deterministic::Subject;
 use run_store::LearnGuard;
@@ -106,10 +104,6 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
             true => Order::SynchronisationOnly,
             false => Order::Hybrid,
         },
-        on_divergence: match arguments.on_divergence {
-            LeftSchedule::Stop => OnDivergence::Stop,
-            LeftSchedule::Free => OnDivergence::Free,
-        },
         jitter_seed: arguments.delays.map_or(0, |seed| seed.unwrap_or(1)),
     };
     let enforced = subject.enforce(entry, &options)?;
@@ -120,9 +114,9 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
         None => Ok(enforced.outcome.exit_status() as u8),
         Some(left) => {
             say(format_args!(
-                "the program left its schedule {} and was stopped: {:?}",
+                "the program left its schedule {} and was stopped: {left}; if what it reads has changed, learn it anew: refrain schedules rm {}",
                 entry.name(),
-                left.report
+                entry.name()
             ));
             Ok(LEFT)
         }

@@ -66,6 +66,7 @@ impl Place {
         let environment = [("TOKEN", "hunter2"), ("HOME", "/home/me")];
         let key = ScheduleKey::new(Build::of(program, &[]), ["./bank", argument], environment, |_| true);
         let learned = Learned {
+            ended_in: None,
             learned_at: 1_767_225_600,
             outcome: Outcome::Exited(3),
             threads: 4,

@@ -17,9 +17,10 @@ use run_store::Outcome;
 use run_store::RunSettings;
 use run_store::ScheduleEntry;
 use run_store::ScheduleFile;
-use run_store::SlotSnapshot;
 use runtime_abi::counting::CountingFor;
+use runtime_abi::divergence;
 use runtime_abi::policy::Pair;
+use std::fmt;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -29,15 +30,6 @@ use std::time::Instant;
 
 /// How often the control memory is looked at. The end of the program is noticed at once in any case.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// What becomes of a program that leaves its schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnDivergence {
-    /// It is stopped.
-    Stop,
-    /// It goes on without one.
-    Free,
-}
 
 /// What is enforced of a hybrid schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +42,6 @@ pub enum Order {
 #[derive(Clone, Copy, Debug)]
 pub struct Enforcing {
     pub order: Order,
-    pub on_divergence: OnDivergence,
     /// Delays at gates, which must not change anything; 0: none.
     pub jitter_seed: u64,
 }
@@ -62,14 +53,28 @@ pub struct Enforced {
     /// It left its schedule here.
     pub left: Option<Left>,
     pub elapsed: Duration,
-    /// How often threads waited at a gate of another's.
-    pub slots: Vec<SlotSnapshot>,
 }
 
-/// Where a program left its schedule, in words.
+/// Where a program left its schedule.
 #[derive(Debug)]
 pub struct Left {
-    pub report: DivergenceReport,
+    report: DivergenceReport,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = &self.report;
+        write!(f, "thread {} ", report.thread)?;
+        match report.kind {
+            divergence::OPERATION => write!(f, "did something else than when the schedule was learned"),
+            divergence::STUCK => write!(f, "waits for thread {}, which never comes there", report.other_thread),
+            divergence::SHORT => write!(f, "ended before it had done all that the schedule has of it"),
+            divergence::THREAD => write!(f, "created a thread that the schedule does not have"),
+            divergence::POINT => write!(f, "did not come to an access that the schedule orders"),
+            kind => write!(f, "went another way (kind {kind})"),
+        }?;
+        write!(f, ", at its event {}", report.event)
+    }
 }
 
 impl Subject {
@@ -111,7 +116,6 @@ impl Subject {
             outcome,
             left: report.map(|report| Left { report }),
             elapsed,
-            slots: control.slots()?,
         })
     }
 }

@@ -198,6 +198,11 @@ fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
     if ending.is_some_and(|ending| ending.unknown_threads > 0) {
         return Some("it had threads that were made by other means than libc's".to_owned());
     }
+    if let [place, ..] = loaded.sites.unobserved_assembly().as_slice() {
+        return Some(format!(
+            "inline assembly accesses memory in ways that are not observed: {place}"
+        ));
+    }
     let text = fs::read_to_string(directory.join(SEALED_FILE_NAME)).ok()?;
     let (what, site) = text.trim().split_once(' ')?;
     let place = site

@@ -11,7 +11,6 @@ mod learn;
 pub use enforce::Enforced;
 pub use enforce::Enforcing;
 pub use enforce::Left;
-pub use enforce::OnDivergence;
 pub use enforce::Order;
 pub use learn::Learning;
 pub use learn::Lesson;

@@ -27,18 +27,15 @@ pub enum ScheduleFile {
     Schedule,
     /// The places in the program that it speaks of.
     Points,
-    /// What the program was given when it was learned.
-    Inputs,
     /// The hybrid schedule for people, with lines of the source.
     Steps,
 }
 
 impl ScheduleFile {
-    pub const ALL: [ScheduleFile; 5] = [
+    pub const ALL: [ScheduleFile; 4] = [
         ScheduleFile::Hybrid,
         ScheduleFile::Schedule,
         ScheduleFile::Points,
-        ScheduleFile::Inputs,
         ScheduleFile::Steps,
     ];
 
@@ -47,7 +44,6 @@ impl ScheduleFile {
             ScheduleFile::Hybrid => "hybrid",
             ScheduleFile::Schedule => "schedule",
             ScheduleFile::Points => "points",
-            ScheduleFile::Inputs => "inputs",
             ScheduleFile::Steps => "steps",
         }
     }

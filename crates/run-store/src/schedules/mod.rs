@@ -5,7 +5,7 @@
 //! ```text
 //! ROOT/PROGRAM-BUILD/KEY/       an entry; BUILD and KEY are 16 digits of a hash
 //!     schedule.json             ScheduleMeta: for what it was learned, by whom; length and hash of the files beside it; its own checksum
-//!     hybrid schedule points inputs      as far as there are any; the cache does not look into them
+//!     hybrid schedule points steps       as far as there are any; the cache does not look into them
 //! ROOT/PROGRAM-BUILD/KEY.lock   held by who learns this entry; without a holder it means nothing
 //! ```
 //!

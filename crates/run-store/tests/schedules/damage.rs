@@ -279,7 +279,7 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing_half_done() {
     let guard = wide.learn(&key("4"), || {}).expect("a lock");
     drop(
         guard
-            .insert(learned(None), &[(ScheduleFile::Inputs, &long)])
+            .insert(learned(None), &[(ScheduleFile::Steps, &long)])
             .expect("an entry"),
     );
     let places = wide.list().expect("a cache");
@@ -309,6 +309,6 @@ fn any_bytes_as_metadata_are_an_answer() {
     }
     assert_eq!(
         ScheduleFile::ALL.map(ScheduleFile::name),
-        ["hybrid", "schedule", "points", "inputs"]
+        ["hybrid", "schedule", "points", "steps"]
     );
 }

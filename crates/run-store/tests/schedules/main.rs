@@ -125,7 +125,7 @@ fn what_was_learned_is_found_again_and_is_private() {
         entry.read(ScheduleFile::Hybrid).expect("whole").as_deref(),
         Some(HYBRID)
     );
-    assert_eq!(entry.read(ScheduleFile::Inputs).expect("whole"), None);
+    assert_eq!(entry.read(ScheduleFile::Steps).expect("whole"), None);
     let path = entry.path_of(ScheduleFile::Schedule).expect("a file");
     assert_eq!(fs::read(path).expect("a file"), SCHEDULE);
     assert!(matches!(cache.lookup(&key("2")), Ok(Lookup::Miss)));
