@@ -13,6 +13,9 @@
 //! third threads; the paper compares equal clocks only ([`Statistics`] counts both). Instances are told apart by the event
 //! before them as well, which is implicit in the paper.
 //!
+//! Accesses that follow each other at one place are one instruction. If another thread raced with it while it was half done, the
+//! constraints may be a circle, which is refused here, or hold back an access that was traced earlier, which the judge refuses.
+//!
 //! Not guaranteed: that the constraints hold for other inputs. Whether a schedule orders all that conflicts in a trace is judged by
 //! `schedule-checker`, which shares nothing with this crate but the nouns.
 #![forbid(unsafe_code)]

@@ -93,3 +93,16 @@ fn an_instruction_that_was_torn_is_refused() {
     );
     assert!(matches!(relaxed(&traces), Err(Unusable::Circle { .. })));
 }
+
+/// There is no circle, and holding back the whole instruction would do; but it is not the traced order, so the judge does not take it.
+#[test]
+fn an_instruction_that_began_before_what_it_waits_for_is_refused_by_the_judge() {
+    let traces = parse(
+        "t0 L1 r 100 64
+         t1 L2 w 200 1
+         t0 L1 w 200 64",
+    );
+    let schedule = relaxed(&traces).unwrap().schedule;
+    assert_eq!(schedule.constraints.len(), 1);
+    assert_eq!(judged(&traces, &schedule), Err(HybridRejection::Against { index: 0 }));
+}

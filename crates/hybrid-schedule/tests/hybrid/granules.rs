@@ -90,3 +90,11 @@ fn the_end_of_memory_is_no_end_of_us() {
 fn no_bytes_are_no_conflict() {
     check("t0 L1 w 100 0\nt1 L2 w 100 8", "");
 }
+
+#[test]
+fn neither_reading_nor_writing_is_no_conflict() {
+    check(
+        "t0 L1 w 100 8\nt1 L2 x 100 8\nt2 L3 r 100 8",
+        "<L1, t0, 0, 0> -> <L3, t2, 0, 0>",
+    );
+}
