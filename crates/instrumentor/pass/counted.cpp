@@ -2,6 +2,7 @@
 #include "calls.h"
 #include "clones.h"
 #include "groups.h"
+#include "llvm/Analysis/CFG.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -44,6 +45,7 @@ public:
     splitEntry();
     splitAfterCalls();
     SplitAllCriticalEdges(F);
+    findBackEdges();
     passValuesThroughMemory();
     copyBlocks();
     countInSlow();
@@ -91,6 +93,14 @@ private:
     Switches.push_back(Switch);
   }
 
+  // Between two executions of an instruction there is a transfer that is counted, even in loops that nothing leaves.
+  void findBackEdges() {
+    SmallVector<std::pair<const BasicBlock *, const BasicBlock *>, 8> Edges;
+    FindFunctionBackedges(F, Edges);
+    for (auto [From, To] : Edges)
+      Latches.insert(From);
+  }
+
   // From here on no value of a block is used in another, so that a block may have two predecessors more.
   void passValuesThroughMemory() {
     BasicBlock::iterator Point = Entry->getFirstInsertionPt();
@@ -127,6 +137,8 @@ private:
       BasicBlock *Copy = CloneBasicBlock(BB, Map, ".slow", &F);
       Map[BB] = Copy;
       Slow.push_back(Copy);
+      if (Latches.contains(BB))
+        SlowLatches.insert(Copy);
     }
     for (BasicBlock *BB : Slow)
       for (Instruction &I : *BB) {
@@ -135,12 +147,13 @@ private:
       }
   }
 
-  // One transfer: a branch that could have gone elsewhere, or a return.
+  // One transfer: a branch that could have gone elsewhere, or that goes back, or a return.
   void countInSlow() {
     for (BasicBlock *BB : Slow) {
       Instruction *Last = BB->getTerminator();
       auto *Branch = dyn_cast<BranchInst>(Last);
-      if ((Branch && Branch->isConditional()) || isa<SwitchInst, ReturnInst, ResumeInst>(Last)) {
+      bool IsTransfer = (Branch && Branch->isConditional()) || isa<SwitchInst, ReturnInst, ResumeInst>(Last);
+      if (IsTransfer || (Branch && SlowLatches.contains(BB))) {
         IRBuilder<> B(Last);
         if (CallInst *Tail = BB->getTerminatingMustTailCall())
           B.SetInsertPoint(Tail);
@@ -267,6 +280,7 @@ private:
   BasicBlock *Entry = nullptr, *FastEntry = nullptr;
   Value *Counting = nullptr;
   SmallVector<BasicBlock *, 16> Switches, Slow;
+  SmallPtrSet<const BasicBlock *, 8> Latches, SlowLatches;
   SmallVector<AllocaInst *, 64> Slots;
   ValueToValueMapTy Map;
   DenseMap<Constant *, uint32_t> Ordinals;

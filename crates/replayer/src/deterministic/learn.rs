@@ -86,10 +86,18 @@ impl<'a> Learning<'a> {
     /// Makes the schedule and puts it into the cache.
     pub fn learn(self, guard: LearnGuard, observer: &dyn Observer) -> Result<Lesson> {
         let name = self.subject.key.name();
-        let run = self.recorded.run.ok_or(Error::NothingToLearn)?;
+        let run = self.recorded.run.clone().ok_or(Error::NothingToLearn)?;
         let began = Instant::now();
         let recovered = recovery::recover(run, &RecoverOptions::to_replay(name), observer)?;
         recovery::require_order(&recovered.loaded)?;
+        if let Some(why) = never_usable(&recovered.loaded) {
+            let learned = Learned {
+                sealed: Some(why),
+                ..self.learned(&recovered.loaded)
+            };
+            let entry = guard.insert(learned, &[])?;
+            return Ok(Lesson { entry, races: 0 });
+        }
         let (loaded, stage, plan) = recovered.into_temporary_plan()?;
         let solving_ms = began.elapsed().as_millis() as u64;
 
@@ -124,32 +132,45 @@ impl<'a> Learning<'a> {
         let files = files(&loaded, &relaxed);
         let statistics = relaxed.statistics;
         let learned = Learned {
-            learned_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
-            outcome: self
-                .recorded
-                .meta
-                .ending
-                .as_ref()
-                .map_or(Outcome::Exited(0), |e| e.outcome),
-            ended_in: loaded.ended_in,
-            threads: threads as u32,
             steps: relaxed.schedule.steps.len() as u64,
             constraints: statistics.constraints,
             races: statistics.races,
             pruned: statistics.subsumed + statistics.implied,
             accesses: statistics.accesses,
-            unordered_reads: Vec::new(),
-            recording_ms: self.recorded.elapsed.as_millis() as u64,
             solving_ms,
             tracing_ms,
             relaxing_ms: began.elapsed().as_millis() as u64,
             sealed,
+            ..self.learned(&loaded)
         };
         let files: Vec<(ScheduleFile, &[u8])> = files.iter().map(|(file, bytes)| (*file, bytes.as_slice())).collect();
         Ok(Lesson {
             entry: guard.insert(learned, &files)?,
             races: statistics.races,
         })
+    }
+}
+
+impl Learning<'_> {
+    /// What is known before anything is learned.
+    fn learned(&self, loaded: &LoadedRun) -> Learned {
+        Learned {
+            learned_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+            outcome: self.outcome(),
+            ended_in: loaded.ended_in,
+            threads: loaded.logs.threads.len() as u32,
+            steps: 0,
+            constraints: 0,
+            races: 0,
+            pruned: 0,
+            accesses: 0,
+            unordered_reads: Vec::new(),
+            recording_ms: self.recorded.elapsed.as_millis() as u64,
+            solving_ms: 0,
+            tracing_ms: 0,
+            relaxing_ms: 0,
+            sealed: None,
+        }
     }
 }
 
@@ -186,8 +207,8 @@ impl Iterator for Trace {
     }
 }
 
-/// Why a schedule of this run cannot be used again, if so.
-fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
+/// Why no schedule can be made of this run, if so.
+fn never_usable(loaded: &LoadedRun) -> Option<String> {
     let ending = loaded.meta.ending.as_ref();
     if let Some(truncated) = ending.and_then(|ending| ending.truncated.as_ref()) {
         return Some(format!("its recording is not complete, because {truncated}"));
@@ -203,6 +224,11 @@ fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
             "inline assembly accesses memory in ways that are not observed: {place}"
         ));
     }
+    None
+}
+
+/// Why a schedule of this run cannot be used again, as the runtime found when it traced it.
+fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
     let text = fs::read_to_string(directory.join(SEALED_FILE_NAME)).ok()?;
     let (what, site) = text.trim().split_once(' ')?;
     let place = site
