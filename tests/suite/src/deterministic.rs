@@ -361,34 +361,49 @@ fn damaged(sandbox: &Sandbox, guest: &Guest) -> Checked {
     Ok(())
 }
 
-/// Whoever learns is killed in the middle of the program's run: neither the program nor half a schedule is left.
+/// Whoever learns is killed in the middle of the program's run: no schedule is left of it. The program goes on, as it does when
+/// `record` is killed, and ends by itself; once it is learned it ends with the one who enforces it.
 fn killed_while_it_runs(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &["--det"])?;
     let line = run(sandbox, &[]).arg(&program).args(["0", "go"]);
+    let go = sandbox.work().join("go");
     for _ in 0..5 {
-        sandbox.note(format!("{} &   # killed when it has printed a line", line.typed()));
-        let mut child = line.spawn()?;
-        let mut first = [0];
-        let began = match child.stdout.as_mut() {
-            Some(stdout) => stdout.read(&mut first)?,
-            None => 0,
-        };
-        // It alone, not its group.
-        child.kill()?;
-        child.wait()?;
-        require(began == 1, || "it ended before it printed anything".to_owned())?;
+        kill_when_it_prints(sandbox, &line)?;
+        let ended = sandbox.run(&sandbox.refrain(["schedules", "check"]))?;
+        ended.expect_status(0)?;
+        sandbox.write("go", "")?;
         nothing_is_left(sandbox)?;
+        fs::remove_file(&go)?;
     }
     let entries = listed(sandbox, &usual_cache(sandbox))?;
     require(entries.is_empty(), || {
         format!("{entries:?} are of runs that were killed")
     })?;
     sandbox.write("go", "")?;
-    for _ in 0..2 {
-        sandbox.run(&line)?.expect_status(0)?;
+    sandbox.run(&line)?.expect_status(0)?;
+    fs::remove_file(&go)?;
+    for _ in 0..5 {
+        kill_when_it_prints(sandbox, &line)?;
+        nothing_is_left(sandbox)?;
     }
+    sandbox.write("go", "")?;
+    sandbox.run(&line)?.expect_status(0)?;
     only_listed(sandbox, &usual_cache(sandbox))?;
     Ok(())
+}
+
+/// It alone, not its group.
+fn kill_when_it_prints(sandbox: &Sandbox, line: &Line) -> Checked {
+    sandbox.note(format!("{} &   # killed when it has printed a line", line.typed()));
+    let mut child = line.spawn()?;
+    let mut first = [0];
+    let began = match child.stdout.as_mut() {
+        Some(stdout) => stdout.read(&mut first)?,
+        None => 0,
+    };
+    child.kill()?;
+    child.wait()?;
+    require(began == 1, || "it ended before it printed anything".to_owned())
 }
 
 /// The same at forty moments, of the run and of what is computed behind it.
