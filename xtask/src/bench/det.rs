@@ -2,7 +2,9 @@
 //! of synchronisations alone; interleaved in one run. And what was paid for it once, when the schedule was learned.
 //!
 //! Compared is the wall time of the program itself, since waiting for its turn is what a thread does here. Learning looks at every
-//! access, so the guests have less to do than in the other benchmarks.
+//! access, so the guests have less to do than in the other benchmarks. How fast a schedule is depends on the run that it was learned
+//! from: two of the same guest may differ by a factor of thirty in their hand-overs. One is learned of each guest, so the table is
+//! printed and not kept.
 use super::Options;
 use super::directive;
 use super::limited;
@@ -90,10 +92,6 @@ pub fn det(arguments: &[&str]) -> Result<(), Failure> {
     }
     let text = lines(&guests, &lessons, &results);
     println!("{text}");
-    if options.write && options.names.is_empty() {
-        let command = format!("cargo xtask bench det --repetitions {}", options.repetitions);
-        table::write(&root().join("docs/benchmarks.md"), "det", &command, &text)?;
-    }
     Ok(())
 }
 
