@@ -55,6 +55,9 @@ usage: cargo xtask <command>
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)
         --no-write        print the table, leave docs/benchmarks.md alone
+  bench det [OPTION]    what deterministic runs cost, against native code, and what learning them does; prints a table
+        --guests A,B      only these
+        --repetitions N   runs of each variant, interleaved (default 15)
   bench search [OPTION] what the search for edits costs, in several ways
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   searches of each recording (3)
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         ["torture", options @ ..] => torture::torture(options),
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
+        ["bench", "det", options @ ..] => bench::det::det(options),
         ["bench", "search", options @ ..] => bench::search::search(options),
         ["bench", "rust", options @ ..] => bench::rust::rust(options),
         ["bench", "solve", options @ ..] => bench::solve::solve(options),

@@ -23,6 +23,7 @@ pub mod compiler;
 pub mod copied;
 pub mod coverage;
 pub mod debugger;
+pub mod deterministic;
 pub mod explain;
 pub mod explain_rust;
 pub mod guest;

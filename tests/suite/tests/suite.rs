@@ -8,6 +8,7 @@ use refrain_suite::compiler;
 use refrain_suite::copied;
 use refrain_suite::coverage;
 use refrain_suite::debugger;
+use refrain_suite::deterministic;
 use refrain_suite::explain;
 use refrain_suite::explain_rust;
 use refrain_suite::hosted;
@@ -58,6 +59,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(scripts::trials());
     trials.extend(live::trials()?);
     trials.extend(schedules::trials()?);
+    trials.extend(deterministic::trials()?);
     trials.extend(packed::trials()?);
     trials.extend(debugger::trials()?);
     trials.extend(processes::trials()?);
