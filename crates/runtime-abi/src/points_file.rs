@@ -27,6 +27,9 @@ pub struct ThreadPoints {
     pub count: u64,
 }
 
+/// An `event` that is none: the process ended when the thread had done this access, and it does no other.
+pub const LAST_ACCESS: u64 = u64::MAX;
+
 /// The thread's next access at `site` and `ordinal` with so many control transfers behind it is event `event`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,8 +18,11 @@ use crate::supervise::Watch;
 use hybrid_schedule::Relaxed;
 use log_format::hybrid_trace;
 use log_format::hybrid_trace::TraceReader;
+use run_model::EnforcedPoint;
+use run_model::Kind;
 use run_model::Place;
 use run_model::ThreadIndex;
+use run_model::TraceEntry;
 use run_store::LearnGuard;
 use run_store::Learned;
 use run_store::Outcome;
@@ -27,6 +30,7 @@ use run_store::ScheduleEntry;
 use run_store::ScheduleFile;
 use run_store::Store;
 use runtime_abi::counting::CountingFor;
+use runtime_abi::points_file::LAST_ACCESS;
 use runtime_abi::policy::Inputs;
 use std::fs;
 use std::fs::File;
@@ -129,7 +133,8 @@ impl<'a> Learning<'a> {
         let relaxed = hybrid_schedule::relax(traces(&plan.directory, threads)?).map_err(unusable)?;
         schedule_checker::hybrid::check_hybrid(traces(&plan.directory, threads)?, &relaxed.schedule)
             .map_err(unusable)?;
-        let files = files(&loaded, &relaxed);
+        let last = last_accesses(&loaded, &plan.directory, &relaxed)?;
+        let files = files(&loaded, &relaxed, last);
         let statistics = relaxed.statistics;
         let learned = Learned {
             steps: relaxed.schedule.steps.len() as u64,
@@ -200,7 +205,7 @@ struct Trace {
 }
 
 impl Iterator for Trace {
-    type Item = std::result::Result<run_model::TraceEntry, hybrid_trace::TraceError>;
+    type Item = std::result::Result<TraceEntry, hybrid_trace::TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.reader.as_mut()?.next()
@@ -245,8 +250,45 @@ fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
     })
 }
 
-fn files(loaded: &LoadedRun, relaxed: &Relaxed) -> Vec<(ScheduleFile, Vec<u8>)> {
-    let (schedule, points) = hybrid_schedule::compile(&relaxed.schedule);
+/// Of each thread that was cut off when the process ended: its last access. What it would do next may race with the end.
+fn last_accesses(loaded: &LoadedRun, directory: &Path, relaxed: &Relaxed) -> Result<Vec<Option<EnforcedPoint>>> {
+    let threads = loaded.logs.threads.len();
+    let ending = loaded.ended_in.map_or(0, |(thread, _)| thread as usize);
+    let mut is_cut_off = vec![true; threads];
+    is_cut_off[ending] = false;
+    for step in relaxed
+        .schedule
+        .steps
+        .iter()
+        .filter(|step| step.record.kind == Kind::Exit)
+    {
+        is_cut_off[step.thread.0 as usize] = false;
+    }
+    let last = |(thread, trace): (usize, Trace)| {
+        let (mut segment, mut last) = (0, None);
+        for entry in trace.take_while(|_| is_cut_off[thread]) {
+            match entry.map_err(unusable)? {
+                TraceEntry::Access { at: place, .. } => {
+                    last = Some(EnforcedPoint {
+                        segment,
+                        place,
+                        event: LAST_ACCESS,
+                    });
+                }
+                TraceEntry::Ordered { .. } | TraceEntry::Unordered => segment += 1,
+            }
+        }
+        // Events stop a thread by themselves.
+        Ok(last.filter(|last: &EnforcedPoint| last.segment == segment))
+    };
+    traces(directory, threads)?.into_iter().enumerate().map(last).collect()
+}
+
+fn files(loaded: &LoadedRun, relaxed: &Relaxed, last: Vec<Option<EnforcedPoint>>) -> Vec<(ScheduleFile, Vec<u8>)> {
+    let (schedule, mut points) = hybrid_schedule::compile(&relaxed.schedule);
+    for (points, last) in points.iter_mut().zip(last) {
+        points.extend(last);
+    }
     let line = |place: &Place| match loaded.sites.place(place.site) {
         Some(found) => {
             let file = Path::new(&found.file).file_name().unwrap_or_default();

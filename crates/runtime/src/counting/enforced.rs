@@ -6,9 +6,11 @@ use crate::local::Local;
 use crate::replay::PLAIN;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
+use run_model::Place;
 use runtime_abi::divergence;
 use runtime_abi::memory_map;
 use runtime_abi::points_file::FILE_NAME;
+use runtime_abi::points_file::LAST_ACCESS;
 use runtime_abi::points_file::MAGIC;
 use runtime_abi::points_file::PointEntry;
 use runtime_abi::points_file::PointsHeader;
@@ -59,6 +61,10 @@ fn points() -> &'static [PointEntry] {
     unsafe { core::slice::from_raw_parts(at.cast(), header().points as usize) }
 }
 
+fn is_at(point: &PointEntry, place: &Place) -> bool {
+    (point.transfers, point.site, point.ordinal) == (place.transfers, place.site.0, place.ordinal)
+}
+
 impl Local {
     pub fn begin_points(&self) {
         let part = threads().get(self.index as usize);
@@ -99,6 +105,9 @@ impl Local {
     /// Does `access`, a plain one. If it is the next point, it is an event, and waits for others like any other.
     #[inline]
     pub fn perform_at_point<R>(&self, access: impl FnOnce() -> R) -> R {
+        if self.counting.is_over.get() {
+            self.stop_here();
+        }
         let Some(point) = self.counting.points.get().first().filter(|_| self.awaits_point()) else {
             return access();
         };
@@ -106,15 +115,31 @@ impl Local {
         if place.transfers > point.transfers {
             self.miss(point);
         }
-        if (place.transfers, place.site.0, place.ordinal) != (point.transfers, point.site, point.ordinal) {
+        if !is_at(point, &place) {
             return access();
         }
         self.chaos.at_gate();
+        if point.event == LAST_ACCESS {
+            let result = access();
+            self.stop_before_next();
+            return result;
+        }
         self.pass_gate(PLAIN);
         let result = access();
         self.complete_plain();
         self.counting.points.set(&self.counting.points.get()[1..]);
-        self.arm_point();
+        match self.counting.points.get().first() {
+            Some(next) if next.event == LAST_ACCESS && is_at(next, &place) => self.stop_before_next(),
+            _ => self.arm_point(),
+        }
         result
+    }
+
+    /// The process ended when the thread had done what it has just done.
+    fn stop_before_next(&self) {
+        self.counting.is_over.set(true);
+        let own = counting();
+        own.limit.store(0, Relaxed);
+        own.slow.store(1, Relaxed);
     }
 }

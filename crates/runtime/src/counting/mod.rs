@@ -70,6 +70,8 @@ pub struct OfThread {
     segment: Cell<u64>,
     /// Those that are still to come.
     points: Cell<&'static [PointEntry]>,
+    /// It has done its last access: the process ended before the next.
+    is_over: Cell<bool>,
     trace: traced::TraceFile,
 }
 
@@ -78,6 +80,7 @@ impl OfThread {
         OfThread {
             segment: Cell::new(0),
             points: Cell::new(&[]),
+            is_over: Cell::new(false),
             trace: traced::TraceFile::new(index),
         }
     }
