@@ -3,7 +3,7 @@
 //!
 //! Compared is the wall time of the program itself, since waiting for its turn is what a thread does here. Learning looks at every
 //! access, so the guests have less to do than in the other benchmarks. How fast a schedule is depends on the run that it was learned
-//! from: two of the same guest may differ by a factor of thirty in their hand-overs. One is learned of each guest, so the table is
+//! from: two of the same guest had hand-overs that differ by a factor of 20 and more. One is learned of each guest, so the table is
 //! printed and not kept.
 use super::Options;
 use super::directive;
