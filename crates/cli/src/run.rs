@@ -21,31 +21,37 @@ const LEFT: u8 = 123;
 const NOT_STARTED: u8 = 125;
 
 pub fn run(arguments: RunArguments) -> Ended {
-    let ended = run_or_learn(&arguments);
-    // Statuses below are the program's.
-    ended.map_err(|failure| Failure {
-        status: if failure.status == 2 { 2 } else { NOT_STARTED },
-        ..failure
-    })
+    let subject = Subject::of(arguments.command.clone()).map_err(|error| match error {
+        replayer::Error::NotCounted { .. } => Failure::from(error),
+        other => not_started(other.into()),
+    })?;
+    run_or_learn(&arguments, &subject).map_err(not_started)
 }
 
-fn run_or_learn(arguments: &RunArguments) -> Ended {
+/// All statuses but this one and that of wrong usage are the program's.
+fn not_started(failure: Failure) -> Failure {
+    Failure {
+        status: NOT_STARTED,
+        ..failure
+    }
+}
+
+fn run_or_learn(arguments: &RunArguments, subject: &Subject) -> Ended {
     let cache = ScheduleCache::from_environment(arguments.cache.as_deref())?;
-    let subject = Subject::of(arguments.command.clone())?;
     let found = match cache.lookup(&subject.key)? {
         Lookup::Miss => {
             let guard = cache.learn(&subject.key, || {
                 say(format_args!("another process learns this schedule; waiting for it"));
             })?;
             match guard.lookup()? {
-                Lookup::Miss => return learn(arguments, &subject, guard),
+                Lookup::Miss => return learn(arguments, subject, guard),
                 found => found,
             }
         }
         found => found,
     };
     match found {
-        Lookup::Hit(entry) => enforce(arguments, &subject, &entry),
+        Lookup::Hit(entry) => enforce(arguments, subject, &entry),
         Lookup::Sealed(entry) => {
             let why = entry.meta().learned.sealed.clone().unwrap_or_default();
             Err(Failure {

@@ -1,5 +1,4 @@
 //! The control file: mapped once, at a fixed address, for the life of the process.
-use crate::counting;
 use crate::failure;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
@@ -19,6 +18,9 @@ use runtime_abi::HEADER_BYTES;
 use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::RunSettings;
 use runtime_abi::ThreadSlot;
+use runtime_abi::counting::CountingFor;
+use runtime_abi::memory_map::FIXED_PROGRAM;
+use runtime_abi::memory_map::PROGRAM_ANYWHERE;
 
 /// What every call of ours looks at, in one line of the cache: after a system call, little of ours is left in there.
 #[repr(align(64))]
@@ -164,6 +166,32 @@ pub fn observes_memory() -> bool {
     SWITCHES.memory.load(Relaxed)
 }
 
+/// Does compiled code count control transfers (`counting/`)?
+#[inline]
+pub fn counts() -> bool {
+    SWITCHES.counting.load(Relaxed) != CountingFor::Nothing as u8
+}
+
+/// Is every access written down with its place?
+#[inline]
+pub fn counts_for_trace() -> bool {
+    SWITCHES.counting.load(Relaxed) == CountingFor::Trace as u8
+}
+
+/// Is a hybrid schedule enforced?
+#[inline]
+pub fn counts_for_points() -> bool {
+    SWITCHES.counting.load(Relaxed) == CountingFor::Points as u8
+}
+
+/// Is this object at the address that it had when it was recorded? Where a hybrid schedule is enforced, stacks, and so what is allocated later, may lie elsewhere.
+pub fn compares_object(object: u64) -> bool {
+    !counts_for_points()
+        || [FIXED_PROGRAM, PROGRAM_ANYWHERE]
+            .iter()
+            .any(|region| region.contains(object))
+}
+
 /// Are orders recorded that other records already imply?
 #[inline]
 pub fn repeats_orders() -> bool {
@@ -262,7 +290,7 @@ pub fn observe(has_quick_atomics: bool) {
 fn observe_memory(observed: bool) {
     SWITCHES.memory.store(observed, Relaxed);
     // Functions that count have no checks of chunks.
-    __refrain_memory.store((observed && !counting::is_on()) as i32, Relaxed);
+    __refrain_memory.store((observed && !counts()) as i32, Relaxed);
 }
 
 /// The child of a fork that is not recorded: everything passes through from here on. Called by `policy::let_go`.

@@ -4,7 +4,6 @@
 //! slots; threads without a gate run freely, in parallel. How threads wait, wake each other and find out that a wait can never end
 //! is in `turn_scheduler::gates`; a replay which cannot go on says so at once.
 use crate::control;
-use crate::counting;
 use crate::debugger;
 use crate::local::Local;
 use crate::real;
@@ -26,7 +25,6 @@ use turn_scheduler::gates::Waited;
 /// Maps the schedule, and the orders of inputs that go with it.
 pub fn open_schedule() {
     schedule::open();
-    counting::open();
     if control::inputs_only() {
         if turns::is_on() {
             turns::open();
@@ -84,7 +82,7 @@ impl Local {
             self.replay.cursor.arm(self.slot);
             debugger::before_failure(|| schedule::others_stand(self.index));
         }
-        if counting::is_for_trace() && doing.kind != Kind::Run {
+        if control::counts_for_trace() && doing.kind != Kind::Run {
             self.note_ordered(doing, last);
         }
         last
@@ -179,7 +177,7 @@ impl Local {
             kind => {
                 gate.kind == kind as u8
                     && gate.op == doing.op as u8
-                    && (doing.object == 0 || gate.object == doing.object || !counting::compares(doing.object))
+                    && (doing.object == 0 || gate.object == doing.object || !control::compares_object(doing.object))
             }
         };
         if !same {

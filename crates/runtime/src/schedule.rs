@@ -1,6 +1,5 @@
 //! The schedule of a replay, as the replayer wrote it: for each thread, the gates at which it waits for others.
 use crate::control;
-use crate::counting;
 use crate::debugger;
 use crate::failure;
 use crate::standstill;
@@ -215,7 +214,7 @@ impl Cursor {
     /// The fast path runs up to the next gate, and never past the end of the recording.
     pub fn arm(&self, slot: &ThreadSlot) {
         // Traced: every check of compiled code fails, so that the runtime sees every access.
-        if trace_file::is_on() || counting::is_for_trace() {
+        if trace_file::is_on() || control::counts_for_trace() {
             return slot.gate.store(0, Relaxed);
         }
         let next = self.gates.get().first().map_or(u64::MAX, |gate| gate.event);

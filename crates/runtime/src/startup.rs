@@ -1,6 +1,7 @@
 //! How a process is taken over: once, by whoever calls us first (an allocation, usually, before any constructor).
 use crate::callers;
 use crate::control;
+use crate::counting;
 use crate::ending;
 use crate::failure;
 use crate::handlers;
@@ -147,6 +148,7 @@ fn take_over() {
     }
     if policy::is_imposed() {
         replay::open_schedule();
+        counting::open();
         crate::calls::open_changes();
     }
     let index = control::new_thread();

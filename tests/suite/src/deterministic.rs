@@ -271,7 +271,11 @@ fn without_det(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let ended = ended.expect_refusal(&["cannot be run deterministically", "refrain cc --det"])?;
     require(ended.stdout.is_empty(), || ended.told("it ran"))?;
     let ended = sandbox.run(&run(sandbox, &[]).arg("/bin/true"))?.expect_status(2)?;
-    ended.expect_refusal(&["was not built with refrain cc"])?;
+    ended.expect_refusal(&["cannot be run deterministically", "refrain cc --det"])?;
+    let ended = sandbox
+        .run(&run(sandbox, &[]).arg("./there-is-no-such-program"))?
+        .expect_status(125)?;
+    ended.expect_refusal(&["there-is-no-such-program"])?;
     let entries = listed(sandbox, &usual_cache(sandbox))?;
     require(entries.is_empty(), || format!("{entries:?} were learned"))
 }

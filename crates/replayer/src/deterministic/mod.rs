@@ -70,7 +70,10 @@ impl Subject {
             wait: Duration::ZERO,
             tell_waiting: |_| (),
         };
-        let meta = recording.describe()?;
+        let meta = recording.describe().map_err(|error| match error {
+            Error::NotInstrumented { path } => Error::NotCounted { path },
+            other => other,
+        })?;
         require_counted(Path::new(meta.executable.path.as_os_str()))?;
         let build = Build::of(meta.executable.clone(), &[]);
         let arguments = meta.argv.iter().map(|word| word.as_os_str().to_owned());

@@ -2,7 +2,7 @@
 use crate::access::Reach;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
-use crate::counting;
+use crate::control;
 use crate::local::Local;
 use crate::policy;
 use crate::replay::PLAIN;
@@ -46,7 +46,7 @@ impl Local {
         access: impl FnOnce() -> R,
         seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
-        if counting::is_for_points() && atomic == Atomic::No {
+        if control::counts_for_points() && atomic == Atomic::No {
             return self.perform_at_point(access);
         }
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
@@ -55,7 +55,7 @@ impl Local {
         } else {
             None
         };
-        if counting::is_for_trace() {
+        if control::counts_for_trace() {
             match atomic {
                 Atomic::No => self.trace_place(address, bytes, reach),
                 Atomic::Yes => self.note_ordered(PLAIN, gate),

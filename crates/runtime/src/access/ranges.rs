@@ -6,7 +6,7 @@ use crate::access::Reach;
 use crate::access::plain::at_site;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
-use crate::counting;
+use crate::control;
 use crate::local::Local;
 use crate::policy;
 use access_protocol::Intent;
@@ -37,7 +37,7 @@ fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
 impl Local {
     /// Opens a window over whole ranges if they are ours already and no gate lies in the next `events` events.
     fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
-        if counting::is_for_points() {
+        if control::counts_for_points() {
             return !self.awaits_point();
         }
         if policy::is_imposed() {

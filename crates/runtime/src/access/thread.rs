@@ -1,5 +1,5 @@
 //! What the rest of the runtime asks of a thread's recorder: its events, its records, its waits.
-use crate::counting;
+use crate::control;
 use crate::local::Local;
 use run_model::Kind;
 use run_model::Op;
@@ -21,7 +21,7 @@ impl Local {
     /// The current event is complete.
     #[inline]
     pub fn complete(&self) {
-        if counting::is_on() {
+        if control::counts() {
             self.count_event();
         }
         self.access.complete();
@@ -30,7 +30,7 @@ impl Local {
     /// So many plain accesses are complete. Where a hybrid schedule is enforced, they are no events.
     #[inline]
     pub fn complete_many(&self, events: u64) {
-        if !counting::is_for_points() {
+        if !control::counts_for_points() {
             self.access.complete_many(events);
         }
     }

@@ -6,7 +6,7 @@ use crate::calls::table::Treatment;
 use crate::calls::written::Ranges;
 use crate::clones::Asked;
 use crate::clones::VM;
-use crate::counting;
+use crate::control;
 use crate::local::Local;
 use crate::sys;
 use core::ffi::c_long;
@@ -58,7 +58,7 @@ impl Local {
             self.complete();
             return real(arguments);
         }
-        if counting::is_for_points() && is_sleep(number) {
+        if control::counts_for_points() && is_sleep(number) {
             // What it may wait for is ordered by the schedule (PEREGRINE, section 6.4).
             self.complete();
             return 0;

@@ -12,77 +12,19 @@
 pub mod enforced;
 pub mod traced;
 
-use crate::control::SWITCHES;
+use crate::control;
 use crate::local::Local;
 use crate::sites;
 use core::arch::asm;
-use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Place;
 use runtime_abi::counting::ACCESSES_MAX;
 use runtime_abi::counting::Counting;
-use runtime_abi::counting::CountingFor;
-use runtime_abi::memory_map::FIXED_PROGRAM;
-use runtime_abi::memory_map::PROGRAM_ANYWHERE;
-use runtime_abi::points_file::PointEntry;
-
-const NOTHING: u8 = CountingFor::Nothing as u8;
-const RECORDING: u8 = CountingFor::Recording as u8;
-const TRACE: u8 = CountingFor::Trace as u8;
-const POINTS: u8 = CountingFor::Points as u8;
-
-/// Does compiled code count?
-#[inline]
-pub fn is_on() -> bool {
-    SWITCHES.counting.load(Relaxed) != NOTHING
-}
-
-/// Is every access written down with its place?
-#[inline]
-pub fn is_for_trace() -> bool {
-    SWITCHES.counting.load(Relaxed) == TRACE
-}
-
-/// Is a hybrid schedule enforced?
-#[inline]
-pub fn is_for_points() -> bool {
-    SWITCHES.counting.load(Relaxed) == POINTS
-}
-
-/// Is this object at the address that it had, whichever versions of functions run?
-pub fn compares(object: u64) -> bool {
-    !is_for_points()
-        || [FIXED_PROGRAM, PROGRAM_ANYWHERE]
-            .iter()
-            .any(|region| region.contains(object))
-}
 
 /// Maps the points of the schedule, if there are.
 pub fn open() {
-    if is_for_points() {
+    if control::counts_for_points() {
         enforced::open();
-    }
-}
-
-/// What one thread remembers of it. Changed by its own events and accesses only.
-pub struct OfThread {
-    /// Events that it has completed; points are none.
-    segment: Cell<u64>,
-    /// Those that are still to come.
-    points: Cell<&'static [PointEntry]>,
-    /// It has done its last access: the process ended before the next.
-    is_over: Cell<bool>,
-    trace: traced::TraceFile,
-}
-
-impl OfThread {
-    pub fn new(index: u32) -> OfThread {
-        OfThread {
-            segment: Cell::new(0),
-            points: Cell::new(&[]),
-            is_over: Cell::new(false),
-            trace: traced::TraceFile::new(index),
-        }
     }
 }
 
@@ -103,25 +45,25 @@ impl Local {
     /// The thread is about to begin.
     pub fn begin_counting(&self) {
         self.counting.segment.set(0);
-        match SWITCHES.counting.load(Relaxed) {
-            RECORDING | TRACE => {
+        match control::counts_for_points() {
+            true => self.begin_points(),
+            false if control::counts() => {
                 let own = counting();
                 own.limit.store(0, Relaxed);
                 own.slow.store(1, Relaxed);
             }
-            POINTS => self.begin_points(),
-            _ => {}
+            false => {}
         }
     }
 
     /// An event, which is no plain access, is about to be complete: transfers are counted from here on.
     pub fn count_event(&self) {
-        if is_for_trace() {
+        if control::counts_for_trace() {
             self.trace_event();
         }
         self.counting.segment.set(self.counting.segment.get() + 1);
         counting().transfers.store(0, Relaxed);
-        if is_for_points() {
+        if control::counts_for_points() {
             self.arm_point();
         }
     }
@@ -148,7 +90,7 @@ impl Local {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __refrain_uncounted(site: *const u8) {
     if let Some(local) = Local::current()
-        && is_for_trace()
+        && control::counts_for_trace()
     {
         local.slot.site.store(site as u64, Relaxed);
         local.seal(traced::Unhandled::Function);

@@ -3,15 +3,13 @@
 //! which others wait at their gates; so what the schedule of the recorded run keeps in order has numbers in that order.
 use crate::access::Reach;
 use crate::counting::counting;
-use crate::growing_file::GrowingFile;
 use crate::line::Line;
 use crate::local::Local;
+use crate::local::counting::Ordered;
 use crate::replay::Doing;
 use crate::run_directory;
 use crate::sites;
 use crate::sys;
-use core::cell::Cell;
-use core::cell::UnsafeCell;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -26,7 +24,6 @@ use run_model::Record;
 use run_model::SiteId;
 use run_model::ThreadIndex;
 use runtime_abi::counting::ACCESSES_MAX;
-use runtime_abi::memory_map::TRACES;
 use runtime_abi::schedule_file::GateEntry;
 
 /// The next number over all threads.
@@ -60,45 +57,28 @@ impl Unhandled {
     }
 }
 
-pub struct TraceFile {
-    file: GrowingFile,
-    /// Used by the thread itself, in `append` alone, which calls nothing that could come back here.
-    encoder: UnsafeCell<TraceEncoder>,
-    /// The event whose gate has been passed, and its gate, if it has one. Other events have no position among all.
-    ordered: Cell<Option<(Doing, Option<&'static GateEntry>)>>,
-}
-
-impl TraceFile {
-    pub fn new(index: u32) -> TraceFile {
-        TraceFile {
-            file: GrowingFile::new(index, hybrid_trace::EXTENSION, TRACES.part(index as u64)),
-            encoder: UnsafeCell::new(TraceEncoder::new()),
-            ordered: Cell::new(None),
-        }
-    }
-}
-
 impl Local {
     /// The gate of an event has been passed that has a position among all: it is written down when it is complete.
     pub fn note_ordered(&self, doing: Doing, gate: Option<&'static GateEntry>) {
-        self.counting.trace.ordered.set(Some((doing, gate)));
+        let Doing { kind, op, object } = doing;
+        self.counting.ordered.set(Some(Ordered { kind, op, object, gate }));
     }
 
     pub fn trace_event(&self) {
-        let Some((doing, gate)) = self.counting.trace.ordered.take() else {
+        let Some(event) = self.counting.ordered.take() else {
             return self.append(|encoder, out| encoder.unordered(out));
         };
         let mut record = Record {
-            kind: doing.kind,
-            op: doing.op,
-            object: doing.object,
+            kind: event.kind,
+            op: event.op,
+            object: event.object,
             site: sites::number(self.slot.site.load(Relaxed)),
             sources: Points::NONE,
             ..Record::default()
         };
-        if let Some(gate) = gate {
-            record.kind = Kind::from_u8(gate.kind).unwrap_or(doing.kind);
-            record.op = Op::from_u8(gate.op).unwrap_or(doing.op);
+        if let Some(gate) = event.gate {
+            record.kind = Kind::from_u8(gate.kind).unwrap_or(event.kind);
+            record.op = Op::from_u8(gate.op).unwrap_or(event.op);
             record.access = Access(gate.access);
             record.object = gate.object;
             record.value = gate.value;
@@ -120,12 +100,12 @@ impl Local {
     }
 
     fn append(&self, encode: impl FnOnce(&mut TraceEncoder, &mut [u8; MAX_ENTRY_BYTES]) -> usize) {
-        let file = &self.counting.trace.file;
+        let file = &self.counting.file;
         let Ok(place) = file.room(MAX_ENTRY_BYTES, || hybrid_trace::header(ThreadIndex(self.index))) else {
             return self.seal(Unhandled::NoRoom);
         };
         // SAFETY: `room` gave so many bytes, which nobody else uses; and no other reference to the encoder is there, as its field says.
-        let bytes = unsafe { encode(&mut *self.counting.trace.encoder.get(), &mut *place.cast()) };
+        let bytes = unsafe { encode(&mut *self.counting.encoder.get(), &mut *place.cast()) };
         file.advance(bytes);
     }
 

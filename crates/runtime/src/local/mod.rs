@@ -1,6 +1,7 @@
 //! What belongs to one thread: its slot in the control file, its log, and a part for each that has something to remember of it.
 pub mod alone;
 mod birth;
+pub mod counting;
 pub mod heap;
 mod inputs;
 pub mod late_stores;
@@ -23,7 +24,6 @@ pub use unrecorded::unrecorded;
 
 use crate::chaos::Chaos;
 use crate::control;
-use crate::counting;
 use crate::log::LogWriter;
 use crate::policy;
 use crate::policy::Order;
