@@ -75,7 +75,7 @@ fn learn(arguments: &RunArguments, subject: &Subject, guard: LearnGuard) -> Ende
     }
     // The program has run, and its status is what counts; without a schedule the next run learns again.
     match learning.learn(guard, &ProgressLine::new()) {
-        Ok(lesson) => report_learned(arguments, &lesson.entry),
+        Ok(entry) => report_learned(arguments, &entry),
         Err(error) => say(format_args!("{error}")),
     }
     Ok(outcome.exit_status() as u8)
@@ -102,6 +102,17 @@ fn report_learned(arguments: &RunArguments, entry: &ScheduleEntry) {
         "recorded in {} ms; solved in {} ms, traced in {} ms, {} accesses relaxed and checked in {} ms",
         learned.recording_ms, learned.solving_ms, learned.tracing_ms, learned.accesses, learned.relaxing_ms
     ));
+}
+
+/// What it got from outside is not part of the schedule.
+fn report_outside(entry: &ScheduleEntry) {
+    let outside = &entry.meta().learned.unordered_reads;
+    if !outside.is_empty() {
+        say(format_args!(
+            "when it was learned, the program used {}: what these bring in is live, and not compared",
+            outside.join(", ")
+        ));
+    }
 }
 
 fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -> Ended {
@@ -139,4 +150,5 @@ fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) {
         count(learned.constraints, "constraint"),
         enforced.elapsed.as_secs_f64() * 1000.0,
     ));
+    report_outside(entry);
 }

@@ -102,7 +102,7 @@ fn write_learned(out: &mut dyn Write, meta: &ScheduleMeta) -> io::Result<()> {
     if !learned.unordered_reads.is_empty() {
         writeln!(
             out,
-            "unordered   it read what no schedule determines: {}",
+            "outside     it got what no schedule determines by: {}",
             some_of(&learned.unordered_reads, NAMES_SHOWN)
         )?;
     }

@@ -1,11 +1,14 @@
 //! Learning a schedule: one recorded run, one traced replay of it, and what they are relaxed into.
 use crate::Error;
 use crate::Result;
+use crate::call_names::call_name;
 use crate::campaign::Attempts;
 use crate::campaign::Campaign;
 use crate::campaign::Keep;
 use crate::campaign::Recorded;
 use crate::deterministic::Subject;
+use crate::inputs::What;
+use crate::inputs::load_inputs;
 use crate::loaded::LoadedRun;
 use crate::plan::Temporary;
 use crate::prepare::Observer;
@@ -32,6 +35,7 @@ use run_store::Store;
 use runtime_abi::counting::CountingFor;
 use runtime_abi::points_file::LAST_ACCESS;
 use runtime_abi::policy::Inputs;
+use std::collections::BTreeSet;
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -49,13 +53,6 @@ pub struct Learning<'a> {
     recorded: Recorded,
     /// Has the run in it, and goes away with it.
     _folder: Temporary,
-}
-
-/// What came of it.
-#[derive(Debug)]
-pub struct Lesson {
-    pub entry: ScheduleEntry,
-    pub races: u64,
 }
 
 impl<'a> Learning<'a> {
@@ -88,7 +85,7 @@ impl<'a> Learning<'a> {
     }
 
     /// Makes the schedule and puts it into the cache.
-    pub fn learn(self, guard: LearnGuard, observer: &dyn Observer) -> Result<Lesson> {
+    pub fn learn(self, guard: LearnGuard, observer: &dyn Observer) -> Result<ScheduleEntry> {
         let name = self.subject.key.name();
         let run = self.recorded.run.clone().ok_or(Error::NothingToLearn)?;
         let began = Instant::now();
@@ -99,8 +96,7 @@ impl<'a> Learning<'a> {
                 sealed: Some(why),
                 ..self.learned(&recovered.loaded)
             };
-            let entry = guard.insert(learned, &[])?;
-            return Ok(Lesson { entry, races: 0 });
+            return Ok(guard.insert(learned, &[])?);
         }
         let (loaded, stage, plan) = recovered.into_temporary_plan()?;
         let solving_ms = began.elapsed().as_millis() as u64;
@@ -149,10 +145,7 @@ impl<'a> Learning<'a> {
             ..self.learned(&loaded)
         };
         let files: Vec<(ScheduleFile, &[u8])> = files.iter().map(|(file, bytes)| (*file, bytes.as_slice())).collect();
-        Ok(Lesson {
-            entry: guard.insert(learned, &files)?,
-            races: statistics.races,
-        })
+        Ok(guard.insert(learned, &files)?)
     }
 }
 
@@ -169,7 +162,7 @@ impl Learning<'_> {
             races: 0,
             pruned: 0,
             accesses: 0,
-            unordered_reads: Vec::new(),
+            unordered_reads: outside(loaded),
             recording_ms: self.recorded.elapsed.as_millis() as u64,
             solving_ms: 0,
             tracing_ms: 0,
@@ -177,6 +170,39 @@ impl Learning<'_> {
             sealed: None,
         }
     }
+}
+
+/// Calls by which a program gets what may be another thing next time, whatever its schedule is.
+const FROM_OUTSIDE: [i64; 18] = [
+    libc::SYS_clock_gettime,
+    libc::SYS_getcpu,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrusage,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sysinfo,
+    libc::SYS_time,
+    libc::SYS_times,
+    libc::SYS_uname,
+];
+
+/// What the recorded run got in such ways: the names of the calls, each once.
+fn outside(loaded: &LoadedRun) -> Vec<String> {
+    let threads = 0..loaded.logs.threads.len() as u32;
+    let inputs = threads.flat_map(|thread| load_inputs(&loaded.run, thread).0);
+    let names = inputs.filter_map(|input| match input.what {
+        What::Call(number) if FROM_OUTSIDE.contains(&i64::from(number)) => Some(call_name(number)),
+        _ => None,
+    });
+    names.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 fn unusable(why: impl std::fmt::Display) -> Error {

@@ -13,7 +13,6 @@ pub use enforce::Enforcing;
 pub use enforce::Left;
 pub use enforce::Order;
 pub use learn::Learning;
-pub use learn::Lesson;
 
 use crate::Error;
 use crate::Result;

@@ -86,7 +86,7 @@ pub struct Learned {
     /// Races that other orders imply.
     pub pruned: u64,
     pub accesses: u64,
-    /// What the program read that no schedule determines: clocks, process numbers, addresses.
+    /// Calls by which the program got what no schedule determines: bytes, clocks, process numbers.
     pub unordered_reads: Vec<String>,
     pub recording_ms: u64,
     pub solving_ms: u64,
