@@ -107,3 +107,13 @@ fn a_missing_part_is_named() {
         "{why}"
     );
 }
+
+#[test]
+fn our_own_option_is_not_for_clang() {
+    let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+    assert_eq!(
+        without_own(&words("-O2 --det a.c -- --det")),
+        (words("-O2 a.c -- --det"), true)
+    );
+    assert_eq!(without_own(&words("-O2 a.c")), (words("-O2 a.c"), false));
+}
