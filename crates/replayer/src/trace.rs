@@ -32,6 +32,8 @@ pub fn read(directory: &Path, threads: u32) -> Result<Traces> {
     let threads = (0..threads).map(|thread| {
         let path = directory.join(format!("{FILE_PREFIX}{thread}"));
         match File::open(&path) {
+            // A thread that was about to start when the process ended.
+            Ok(file) if !has_begun(&file) => Ok(ThreadTrace::default()),
             Ok(file) => decode(&path, |bytes, offset| file.read_exact_at(bytes, offset)),
             // A thread that never started.
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(ThreadTrace::default()),
@@ -42,6 +44,12 @@ pub fn read(directory: &Path, threads: u32) -> Result<Traces> {
         threads: threads.collect::<Result<_>>()?,
         ..Traces::default()
     })
+}
+
+/// A file is created, then given room for its header, and then the first word of that.
+fn has_begun(file: &File) -> bool {
+    let mut magic = [0; 8];
+    file.read_exact_at(&mut magic, 0).is_ok() && magic != [0; 8]
 }
 
 /// `read` fills a buffer from an offset of the file: most of it is a hole, and not worth reading.
@@ -230,6 +238,15 @@ mod tests {
         };
         assert_eq!(trace.entries, [entry]);
         assert_eq!((trace.private_lost, trace.shared_lost), (0, 0));
+    }
+
+    #[test]
+    fn threads_that_were_about_to_start_have_no_trace() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("trace-0"), []).expect("an empty file");
+        std::fs::write(folder.path().join("trace-1"), [0; HEADER_BYTES]).expect("a file with room");
+        let traces = read(folder.path(), 3).expect("nothing is damaged");
+        assert!(traces.threads.iter().all(|trace| trace.entries.is_empty()));
     }
 
     #[test]

@@ -125,7 +125,11 @@ impl Page<'_> {
 
     fn reads(&mut self, reads: &[Read]) -> io::Result<()> {
         let Some(first) = reads.first() else { return Ok(()) };
-        writeln!(self.out, "what T{} read last, the newest first:", first.step.thread)?;
+        writeln!(
+            self.out,
+            "what T{} read last of memory that is written in the run, one read for each place in the source, the newest first:",
+            first.step.thread
+        )?;
         for read in reads {
             let step = &read.step;
             let value = step.access().and_then(|access| {
@@ -164,7 +168,7 @@ impl Page<'_> {
         let pairs = count(report.races.len() as u64, "pair");
         writeln!(
             self.out,
-            "all unordered accesses: {pairs} of places, the nearest to the end first:"
+            "unordered accesses, each with the nearest of another thread: {pairs} of places, the last first:"
         )?;
         for race in report.races.iter().take(RACES_SHOWN) {
             let side = |step: &Step| {
@@ -176,9 +180,10 @@ impl Page<'_> {
                 )
             };
             let (variable, times) = (self.names.variable_of(&race.second), count(race.times, "time"));
+            // Only nearest accesses are compared, so there may be more.
             writeln!(
                 self.out,
-                "  {variable}: {}, then {} ({times}){}",
+                "  {variable}: {}, then {} ({times} at least){}",
                 side(&race.first),
                 side(&race.second),
                 sentences::so_far(&[&race.first, &race.second])
@@ -208,7 +213,7 @@ impl Page<'_> {
         if is_dark && report.ending != Ending::Success && report.cycle.is_empty() {
             writeln!(
                 self.out,
-                "note: variables that are always used under the same lock are not observed; compile with REFRAIN_O2=0 to see them"
+                "note: variables that are always used under the same lock are not observed, unless the program is compiled with REFRAIN_O2=0"
             )?;
         }
         if !report.has_plain_accesses && report.ending != Ending::Success {
