@@ -574,6 +574,15 @@ fn signals_to_the_group(sandbox: &Sandbox) -> Checked {
         )?;
         check_replayed(sandbox, &format!("./{scope}"))?;
     }
+    // They come to the recorder all at once.
+    let line = sandbox
+        .refrain(["record", "-o", "held"])
+        .args(INPUTS)
+        .arg("--")
+        .arg(&program)
+        .arg("held");
+    sandbox.run(&line.within(LIMIT))?.expect_status(0)?;
+    check_replayed(sandbox, "./held")?;
     let waits = "trap 'echo handled; exit 3' USR1; echo ready > ready; while :; do sleep 0.05; done";
     let script = format!(
         "$refrain record --scope inputs -o run -- bash -c \"{waits}\" & recorder=$!\n\
