@@ -1,4 +1,4 @@
-//! Compiles the LLVM pass (`pass/*.cpp`) into `librefrain_pass.so`.
+//! Compiles the LLVM pass (`pass/*.cpp`) into `librefrain_pass.so`, and puts the header for programs beside it.
 //!
 //! The plugin is loaded into clang, which brings LLVM along, so nothing is linked here. Besides `OUT_DIR` it is put
 //! next to the profile's binaries, because `refrain` looks for it beside its own executable.
@@ -14,10 +14,13 @@ use std::thread;
 const CXX: &str = "clang++-22";
 const CONFIG: &str = "llvm-config-22";
 const LIBRARY: &str = "librefrain_pass.so";
+/// For programs that have something to say to us.
+const HEADER: &str = "include/refrain.h";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=pass");
+    println!("cargo::rerun-if-changed=include");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     if let Err(why) = build(&out) {
         println!("cargo::error={why}");
@@ -68,6 +71,10 @@ fn build(out: &Path) -> Result<(), String> {
         Command::new(CXX).arg("-shared").args(&objects).arg("-o").arg(&library),
         "linking the pass",
     )?;
+    let include = profile_directory(out).join("include");
+    fs::create_dir_all(&include)
+        .and_then(|()| install(Path::new(HEADER), &include.join("refrain.h")))
+        .map_err(|e| format!("cannot write {}: {e}", include.display()))?;
     let beside = profile_directory(out).join(LIBRARY);
     install(&library, &beside).map_err(|e| format!("cannot write {}: {e}", beside.display()))
 }
@@ -101,7 +108,7 @@ fn profile_directory(out: &Path) -> &Path {
 
 /// By rename: a compiler that has the old file mapped keeps it.
 fn install(from: &Path, to: &Path) -> io::Result<()> {
-    let new = to.with_extension("so.new");
+    let new = to.with_extension("new");
     fs::copy(from, &new)?;
     fs::rename(&new, to)
 }

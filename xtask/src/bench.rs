@@ -16,7 +16,7 @@ mod plot;
 pub mod rust;
 pub mod search;
 pub mod solve;
-mod table;
+pub mod table;
 
 use crate::command::Failure;
 use crate::command::Run;

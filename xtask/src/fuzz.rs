@@ -178,7 +178,7 @@ fn seeds(name: &str) -> Vec<PathBuf> {
     match name {
         "decode_log" | "decode_schedule" | "solve_and_check" => vec![golden.join("v1"), golden.join("v2"), run],
         "read_inputs" => vec![run],
-        "find_calls" | "read_program" | "read_sites" => vec![programs],
+        "find_calls" | "read_program" | "read_sites" | "read_units" => vec![programs],
         _ => Vec::new(),
     }
 }
@@ -194,7 +194,7 @@ fn make_seeds() -> Result<(), Failure> {
     fs::create_dir_all(folder.join("programs"))?;
     let program = folder.join("programs/barrier");
     Command::new(crate::refrain())
-        .args(["cc", "-O1", "-pthread", "-o"])
+        .args(["cc", "--det", "-O1", "-pthread", "-o"])
         .arg(&program)
         .arg(root().join("tests/guests/coverage/barrier.c"))
         .run()?;

@@ -55,9 +55,10 @@ usage: cargo xtask <command>
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)
         --no-write        print the table, leave docs/benchmarks.md alone
-  bench det [OPTION]    what deterministic runs cost, against native code, and what learning them does; prints a table
-        --guests A,B      only these
+  bench det [OPTION]    what deterministic runs cost, against native code, and what learning them does: PEREGRINE's figures 11 to 13
+        --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 15)
+        --no-write        print the tables, leave docs/ alone
   bench search [OPTION] what the search for edits costs, in several ways
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   searches of each recording (3)
@@ -92,6 +93,12 @@ usage: cargo xtask <command>
         --only A,B        only these
         --json            one value for all of them
         --jobs N          at a time (default: as many as there are processors)
+        --refrain FILE    another refrain than target/release/refrain
+  peers det FOLDER [OPTION] programs that the file `programs` in FOLDER lists (docs/testing.md): built with --det, learned, enforced
+        --only A,B        only these
+        --times N         enforced runs of each, every other one with delays (default 100)
+        --repetitions N   timed runs of each variant, interleaved (default 9)
+        --json            one value for all of them
         --refrain FILE    another refrain than target/release/refrain";
 
 fn main() -> ExitCode {
@@ -122,6 +129,7 @@ fn main() -> ExitCode {
         ["bench", "against", options @ ..] => bench::against::against(options),
         ["peers", "debian", options @ ..] => debian::debian(options),
         ["peers", "rr", arguments @ ..] => peers::rr(arguments),
+        ["peers", "det", arguments @ ..] => peers::det::det(arguments),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

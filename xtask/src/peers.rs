@@ -2,6 +2,7 @@
 //!
 //! Nothing is fetched, and nothing of theirs is in this repository: the folder with their sources is given. A program counts as recorded if it ends as
 //! natively and prints the same; as replayed if `refrain replay` finds nothing that differs.
+pub mod det;
 mod program;
 
 use crate::command::Failure;

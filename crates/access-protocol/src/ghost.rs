@@ -70,6 +70,11 @@ impl<W: World> Thread<W> {
         cell::unlock(held.word, held.seen, self, true);
     }
 
+    /// Gives it back as it was: it has not been used.
+    pub fn give_object_back(&self, held: HeldObject<W>) {
+        cell::unlock_unused::<W>(held.word, held.seen);
+    }
+
     /// This event is the object's newest use; the caller logs it, and holds the object.
     pub fn mark_use(&self, object: u64) {
         let held = self.hold_object(object);

@@ -61,6 +61,8 @@ pub enum Command {
     Dump(DumpArguments),
     Solve(SolveArguments),
     Spes(SpesArguments),
+    Trace(TraceArguments),
+    Units(UnitsArguments),
     Pack(PackArguments),
     Unpack(UnpackArguments),
     Rm(RemoveArguments),
@@ -246,9 +248,28 @@ pub struct RunArguments {
     /// Delay threads at random where the schedule holds them, which must not change anything
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]
     pub delays: Option<Option<u64>>,
+    /// How a thread waits for its turn: it looks, and sleeps if that takes long (auto); it looks until it has it (flag); it sleeps at once (semaphore)
+    #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
+    pub relay: RelayArgument,
+    /// What becomes of a program that leaves its schedule: it is stopped, with status 123; or it goes on without one (free)
+    #[arg(long, value_enum, default_value = "stop", value_name = "WHAT")]
+    pub on_divergence: OnDivergenceArgument,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RelayArgument {
+    Auto,
+    Flag,
+    Semaphore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnDivergenceArgument {
+    Stop,
+    Free,
 }
 
 /// Say in source lines why a run failed: what was read, who wrote it, what was unordered
@@ -388,6 +409,63 @@ pub struct SpesArguments {
     #[arg(required = true, value_name = "PROG")]
     pub objects: Vec<PathBuf>,
     /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const TRACE_EXAMPLES: &str = "\
+The program is recorded, and replayed once; that replay is traced: which blocks every thread came to, what it accessed and loaded, what calls
+returned, its synchronisation, and what system calls brought where. It must be built with `refrain cc --det`. DIR has a file for each thread,
+and the run. Blocks and values have the numbers of the bitcode that is kept in the program (`refrain units`).
+
+Exit status: the program's; with --check, 1 if a thread goes where its code does not; 2 wrong usage, 3 it cannot be traced or read.
+
+Examples:
+  refrain trace -o trace -- ./prog 4 data     trace one run
+  refrain trace --text trace --thread 1       what thread 1 did, with lines of the source
+  refrain trace --check trace                 follow all threads through the code that is kept";
+
+/// Write down everything that the threads of one run do, for analyses
+#[derive(Debug, Args)]
+#[command(after_help = TRACE_EXAMPLES)]
+pub struct TraceArguments {
+    /// Keep the trace in DIR, which must not exist
+    #[arg(short, long, value_name = "DIR", requires = "command")]
+    pub output: Option<PathBuf>,
+    /// Show the trace in DIR
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "command", "check"])]
+    pub text: Option<PathBuf>,
+    /// With --text: only this thread
+    #[arg(long, value_name = "T", requires = "text")]
+    pub thread: Option<u32>,
+    /// Does every thread of the trace in DIR go from block to block as its code allows?
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "command"])]
+    pub check: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, value_name = "PROG")]
+    pub command: Vec<OsString>,
+}
+
+const UNITS_EXAMPLES: &str = "\
+A program that was built with `refrain cc --det` has the bitcode of its translation units with it, as it was before anything was done to it, and
+numbers for functions, blocks and values that traces use.
+
+Examples:
+  refrain units ./prog                        what is kept, and how much it is
+  refrain units ./prog -o units && llvm-link-22 units/*.bc -o prog.bc
+                                              one module with all of the program";
+
+/// List, or write to files, the bitcode that is kept in a program built with `--det`
+#[derive(Debug, Args)]
+#[command(after_help = UNITS_EXAMPLES)]
+pub struct UnitsArguments {
+    /// A program, shared library or object file
+    #[arg(value_name = "PROG")]
+    pub program: PathBuf,
+    /// Write the bitcode of each unit to a file in DIR
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -24,6 +24,8 @@ mod search;
 mod settings;
 mod solve;
 mod spes;
+mod trace;
+mod units;
 
 use arguments::Arguments;
 use arguments::Command;
@@ -89,6 +91,8 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::dump(&arguments),
         Command::Solve(arguments) => solve::solve(&arguments),
         Command::Spes(arguments) => spes::list(&arguments),
+        Command::Trace(arguments) => trace::trace(&arguments),
+        Command::Units(arguments) => units::list(&arguments),
         Command::Pack(arguments) => pack::pack(&arguments),
         Command::Unpack(arguments) => pack::unpack(&arguments),
         Command::Rm(arguments) => runs::remove(&arguments),

@@ -1,19 +1,26 @@
 //! `refrain run`: deterministic runs.
 use crate::Ended;
 use crate::Failure;
+use crate::arguments::OnDivergenceArgument;
+use crate::arguments::RelayArgument;
 use crate::arguments::RunArguments;
 use crate::output::count;
 use crate::output::say;
+use crate::output::size;
 use crate::progress::ProgressLine;
 use replayer::deterministic::Enforced;
 use replayer::deterministic::Enforcing;
 use replayer::deterministic::Learning;
+use replayer::deterministic::OnDivergence;
 use replayer::deterministic::Order;
+use replayer::deterministic::Relay;
 use replayer::deterministic::Subject;
 use run_store::LearnGuard;
 use run_store::Lookup;
 use run_store::ScheduleCache;
 use run_store::ScheduleEntry;
+use run_store::ScheduleFile;
+use run_store::Store;
 
 /// The program left its schedule and was stopped.
 const LEFT: u8 = 123;
@@ -37,32 +44,48 @@ fn not_started(failure: Failure) -> Failure {
 }
 
 fn run_or_learn(arguments: &RunArguments, subject: &Subject) -> Ended {
+    // What is temporary is noted there, so that others remove it if this process is killed; without a home nobody does.
+    let _ = Store::from_environment();
     let cache = ScheduleCache::from_environment(arguments.cache.as_deref())?;
-    let found = match cache.lookup(&subject.key)? {
-        Lookup::Miss => {
-            let guard = cache.learn(&subject.key, || {
-                say(format_args!("another process learns this schedule; waiting for it"));
-            })?;
-            match guard.lookup()? {
-                Lookup::Miss => return learn(arguments, subject, guard),
-                found => found,
-            }
-        }
-        found => found,
+    if let Some(entry) = still_valid(subject, cache.lookup(&subject.key)?, |_| ()) {
+        return follow(arguments, subject, &entry);
+    }
+    let guard = cache.learn(&subject.key, || {
+        say(format_args!("another process learns this schedule; waiting for it"));
+    })?;
+    let tell = |why: String| say(format_args!("{why}; it is learned anew"));
+    match still_valid(subject, guard.lookup()?, tell) {
+        Some(entry) => follow(arguments, subject, &entry),
+        None => learn(arguments, subject, guard),
+    }
+}
+
+/// What the cache has, unless a library has become another one since; `tell` is told which.
+fn still_valid(subject: &Subject, found: Lookup, tell: impl FnOnce(String)) -> Option<ScheduleEntry> {
+    let entry = match found {
+        Lookup::Hit(entry) | Lookup::Sealed(entry) => entry,
+        Lookup::Miss => return None,
     };
-    match found {
-        Lookup::Hit(entry) => enforce(arguments, subject, &entry),
-        Lookup::Sealed(entry) => {
-            let why = entry.meta().learned.sealed.clone().unwrap_or_default();
-            Err(Failure {
-                sentence: format!(
-                    "this program cannot be run deterministically with these arguments: {why} (refrain schedules info {})",
-                    entry.name()
-                ),
-                status: NOT_STARTED,
-            })
-        }
-        Lookup::Miss => unreachable!("a miss is learned"),
+    let Some(library) = subject.changed_library(&entry) else {
+        return Some(entry);
+    };
+    tell(format!(
+        "{library} has changed since schedule {} was learned",
+        entry.name()
+    ));
+    None
+}
+
+fn follow(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -> Ended {
+    match &entry.meta().learned.sealed {
+        None => enforce(arguments, subject, entry),
+        Some(why) => Err(Failure {
+            sentence: format!(
+                "this program cannot be run deterministically with these arguments: {why} (refrain schedules info {})",
+                entry.name()
+            ),
+            status: NOT_STARTED,
+        }),
     }
 }
 
@@ -86,6 +109,11 @@ fn report_learned(arguments: &RunArguments, entry: &ScheduleEntry) {
     if let Some(why) = &learned.sealed {
         say(format_args!("the schedule cannot be used again: {why}"));
     }
+    for library in &learned.unobserved {
+        say(format_args!(
+            "{library} was not built with `refrain cc --det`: what it does to shared memory is not ordered"
+        ));
+    }
     if !arguments.report {
         return;
     }
@@ -108,9 +136,13 @@ fn report_learned(arguments: &RunArguments, entry: &ScheduleEntry) {
 fn report_outside(entry: &ScheduleEntry) {
     let outside = &entry.meta().learned.unordered_reads;
     if !outside.is_empty() {
+        say(format_args!("live, and not compared: {}", outside.join(", ")));
+    }
+    let waits = &entry.meta().learned.unordered_waits;
+    if !waits.is_empty() {
         say(format_args!(
-            "when it was learned, the program used {}: what these bring in is live, and not compared",
-            outside.join(", ")
+            "when it was learned, its threads used {}: the order of these is not enforced",
+            waits.join(", ")
         ));
     }
 }
@@ -122,16 +154,38 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
             false => Order::Hybrid,
         },
         jitter_seed: arguments.delays.map_or(0, |seed| seed.unwrap_or(1)),
+        relay: match arguments.relay {
+            RelayArgument::Auto => Relay::Auto,
+            RelayArgument::Flag => Relay::Flag,
+            RelayArgument::Semaphore => Relay::Semaphore,
+        },
+        on_divergence: match arguments.on_divergence {
+            OnDivergenceArgument::Stop => OnDivergence::Stop,
+            OnDivergenceArgument::Free => OnDivergence::Free,
+        },
+        measure_waits: arguments.report,
     };
     let enforced = subject.enforce(entry, &options)?;
     if arguments.report {
-        report_enforced(entry, &enforced);
+        report_enforced(entry, &enforced)?;
     }
     match &enforced.left {
         None => Ok(enforced.outcome.exit_status() as u8),
-        Some(left) => {
+        Some(left) if options.on_divergence == OnDivergence::Free => {
             say(format_args!(
-                "the program left its schedule {} and was stopped: {left}; if what it reads has changed, learn it anew: refrain schedules rm {}",
+                "the program left its schedule {}: {left}; it went on without one; if what it reads has changed, learn it anew: refrain schedules rm {}",
+                entry.name(),
+                entry.name()
+            ));
+            Ok(enforced.outcome.exit_status() as u8)
+        }
+        Some(left) => {
+            let remedy = match left.is_input() {
+                true => "if that is to stay, learn it anew",
+                false => "learn it anew",
+            };
+            say(format_args!(
+                "the program left its schedule {} and was stopped: {left}; {remedy}: refrain schedules rm {}",
                 entry.name(),
                 entry.name()
             ));
@@ -140,7 +194,7 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
     }
 }
 
-fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) {
+fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) -> Result<(), Failure> {
     let learned = &entry.meta().learned;
     say(format_args!(
         "hit: schedule {} enforced: {}, {}, {} in {:.1} ms",
@@ -150,5 +204,22 @@ fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) {
         count(learned.constraints, "constraint"),
         enforced.elapsed.as_secs_f64() * 1000.0,
     ));
+    let unreadable =
+        |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read schedule {}: {why}", entry.name()));
+    let bytes = entry.read(ScheduleFile::Hybrid)?.unwrap_or_default();
+    let hybrid = log_format::hybrid::decode(&bytes).map_err(|why| unreadable(&why))?;
+    let hand_overs = hybrid.steps.windows(2).filter(|pair| pair[0].thread != pair[1].thread);
+    say(format_args!(
+        "order: {}; threads had to wait {} at gates, {:.1} ms in all of them together",
+        count(hand_overs.count() as u64, "hand-over"),
+        count(enforced.waits, "time"),
+        enforced.waited.as_secs_f64() * 1000.0,
+    ));
+    say(format_args!(
+        "inputs: {} with {} came in as when it was learned",
+        count(enforced.compared_calls, "call"),
+        size(enforced.compared_bytes),
+    ));
     report_outside(entry);
+    Ok(())
 }

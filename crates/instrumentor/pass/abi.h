@@ -8,7 +8,9 @@
 
 namespace refrain::abi {
 
-constexpr uint32_t Version = 15;
+constexpr uint32_t Version = 17;
+// In the number of bytes that an instruction has yielded: they are random.
+constexpr uint64_t RandomInstruction = 1ull << 32;
 
 // The chunk word of address p stands at ChunkShadow + (p / ChunkBytes) * 8.
 constexpr uint64_t ChunkShadow = 0x100000000000;
@@ -27,6 +29,8 @@ constexpr unsigned CountingTransfers = 0;
 constexpr unsigned CountingLimit = 8;
 constexpr unsigned CountingSlow = 16;
 constexpr unsigned CountingOrdinal = 20;
+// What CountingSlow is where the slow version tells everything it does (traced.h).
+constexpr uint32_t SlowAndTold = 2;
 // Which of the instructions of a function that have one site it is, above the number of the runtime's accesses for it.
 constexpr unsigned OrdinalShift = 20;
 constexpr uint32_t OrdinalMax = 0xffe;
@@ -44,6 +48,16 @@ constexpr uint32_t SiteTableSyncOnly = 1;
 constexpr uint32_t SiteTableCounted = 2;
 // Of the flags of a site: what is read there may be bytes that nobody has set.
 constexpr uint32_t SiteMayBeUndefined = 1;
+
+// The units (units.h): one after the other in a section of their own.
+constexpr const char *UnitSection = "refrain_units";
+constexpr const char *UnitMagic = "RFRNUNIT";
+constexpr uint32_t UnitVersion = 1;
+constexpr uint32_t UnitHeaderBytes = 88;
+// Of a unit's flags: its bitcode is compressed by zlib.
+constexpr uint32_t UnitPacked = 1;
+// A unit has the number that a site would have so many bytes behind the beginning of its site table, which is in its header.
+constexpr uint32_t UnitNumberOffset = 16;
 
 enum class SiteKind : uint8_t {
   Other = 0,

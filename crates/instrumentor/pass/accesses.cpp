@@ -20,7 +20,8 @@ std::optional<Access> plainAccess(Instruction &I, Filters &Keep, const DataLayou
   // Tile registers have no memory form a runtime call could take; accesses of nothing touch nothing.
   if (T->isX86_AMXTy() || DL.getTypeStoreSize(T).isScalable() || DL.getTypeStoreSize(T).isZero())
     return std::nullopt;
-  if ((L && Keep.readsImmutable(*L)) || Keep.isPrivate(getLoadStorePointerOperand(&I)))
+  if (Keep.IsMarked ? !I.hasMetadata(Filters::Mark)
+                    : (L && Keep.readsImmutable(*L)) || Keep.isPrivate(getLoadStorePointerOperand(&I)))
     return std::nullopt;
   return Access{&I, DL.getTypeStoreSize(T).getFixedValue(), getLoadStoreAlignment(&I), S != nullptr, I.isVolatile()};
 }
@@ -135,6 +136,8 @@ bool touchesSharedRange(Instruction &I, Filters &Keep) {
   auto *II = dyn_cast<IntrinsicInst>(&I);
   if (!II)
     return false;
+  if (Keep.IsMarked)
+    return I.hasMetadata(Filters::Mark);
   auto *MI = dyn_cast<MemIntrinsic>(II);
   if (!MI)
     return isMasked(*II);

@@ -1,4 +1,5 @@
 #include "calls.h"
+#include "declared.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
@@ -154,6 +155,10 @@ bool isMemoryCall(const Instruction &I, Filters &Keep) {
   Function *Callee = Call ? libraryCallee(*Call) : nullptr;
   if (!Callee)
     return false;
+  if (Keep.IsMarked)
+    return I.hasMetadata(Filters::Mark);
+  if (isDeclaredCall(*Call, Keep))
+    return true;
   StringRef Name = Callee->getName();
   bool Range = (isRangeFunction(Name) || !withoutCheck(Name).empty()) && Call->arg_size() >= 3;
   return listFunctions().contains(Name) || ((Range || stringFunctions().contains(Name)) && passesShared(*Call, Name, Keep));
@@ -175,7 +180,9 @@ void lowerMemoryCalls(ArrayRef<CallBase *> Calls, Runtime &R, SiteTable &Sites, 
   for (CallBase *Call : Calls) {
     Function *Callee = libraryCallee(*Call);
     StringRef Name = Callee->getName(), Unchecked = withoutCheck(Name);
-    if (!Unchecked.empty()) {
+    if (isDeclared(*Call)) {
+      lowerDeclaredCall(Call, R, Sites, InPlace);
+    } else if (!Unchecked.empty()) {
       // The check stays what it is: a length beyond the destination's size ends the program in libc.
       IRBuilder<> B(Call);
       Value *TooLong = B.CreateICmpUGT(Call->getArgOperand(2), Call->getArgOperand(3));

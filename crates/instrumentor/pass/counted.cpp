@@ -2,6 +2,7 @@
 #include "calls.h"
 #include "clones.h"
 #include "groups.h"
+#include "traced.h"
 #include "llvm/Analysis/CFG.h"
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
@@ -18,9 +19,6 @@ namespace refrain {
 
 namespace {
 
-// Found before values travel through memory, which hides where a pointer comes from; copies of the instructions have it, too.
-constexpr const char *SharedMark = "refrain.shared";
-
 // May this call come back with another version wanted? Whatever only computes, or reads, does not.
 bool mayComeToRuntime(const CallBase &Call) {
   if (isa<IntrinsicInst>(Call) || Call.isInlineAsm() || Call.onlyReadsMemory())
@@ -35,13 +33,17 @@ bool becomesCall(const Instruction &I) {
   return I.isAtomic();
 }
 
+bool isCut(const Instruction &I) {
+  auto *Call = dyn_cast<CallBase>(&I);
+  return (Call && mayComeToRuntime(*Call)) || becomesCall(I);
+}
+
 class Doubling {
 public:
-  Doubling(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites) : F(F), Keep(Keep), R(R), Sites(Sites) {}
+  Doubling(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Unit &Kept)
+      : F(F), Keep(Keep), R(R), Sites(Sites), Kept(Kept) {}
 
   void run() {
-    expandSmallRanges(F, Keep);
-    markShared();
     splitEntry();
     splitAfterCalls();
     SplitAllCriticalEdges(F);
@@ -50,18 +52,12 @@ public:
     copyBlocks();
     countInSlow();
     joinVersions();
+    traceSlow(F, Slow, Map, cast<BasicBlock>(Map[FastEntry]), Counting, Kept, R, Sites, isCut);
     lowerShared();
     promoteAgain();
   }
 
 private:
-  void markShared() {
-    MDNode *Mark = MDNode::get(R.C, {});
-    for (Instruction &I : instructions(F))
-      if (plainAccess(I, Keep, R.DL) || touchesSharedRange(I, Keep) || isMemoryCall(I, Keep))
-        I.setMetadata(SharedMark, Mark);
-  }
-
   // Memory of the function's own stays in the first block, which both versions have in common.
   void splitEntry() {
     gatherAllocas(F);
@@ -75,8 +71,7 @@ private:
   void splitAfterCalls() {
     SmallVector<Instruction *, 16> Calls;
     for (Instruction &I : instructions(F)) {
-      auto *Call = dyn_cast<CallBase>(&I);
-      if ((Call && mayComeToRuntime(*Call)) || becomesCall(I) || isa<LandingPadInst>(I))
+      if (isCut(I) || isa<LandingPadInst>(I))
         Calls.push_back(&I);
     }
     for (Instruction *I : Calls) {
@@ -197,10 +192,11 @@ private:
   }
 
   // The runtime is told which of the instructions with one site this is.
-  void storeOrdinal(IRBuilder<> &B, Constant *Site) {
+  void storeOrdinal(IRBuilder<> &B, const Instruction &I, Constant *Site) {
     uint32_t Number = Ordinals[Site]++;
     if (Number > abi::OrdinalMax)
       report_fatal_error("refrain: too many accesses at one place of the source; build this file without --det");
+    Kept.setPlace(I, Site, Number);
     B.CreateStore(ConstantInt::get(R.I32, Number << abi::OrdinalShift),
                   R.slotField(B, Counting, abi::CountingOrdinal), /*isVolatile=*/true);
   }
@@ -212,7 +208,7 @@ private:
     for (BasicBlock *BB : Slow)
       for (Instruction &I : *BB) {
         auto *Call = dyn_cast<CallBase>(&I);
-        bool IsShared = I.hasMetadata(SharedMark);
+        bool IsShared = I.hasMetadata(Filters::Mark);
         if (Call && (IsShared || mayComeToRuntime(*Call)))
           Calls.push_back(Call);
         if (!IsShared)
@@ -229,14 +225,13 @@ private:
       IRBuilder<> B(Call);
       Constant *Site = Sites.site(*Call, abi::SiteKind::Other, 0);
       R.storeSite(B, R.self(B), Site);
-      storeOrdinal(B, Site);
+      storeOrdinal(B, *Call, Site);
     }
     lowerRanges(Ranges, R, Sites, nullptr);
     lowerMemoryCalls(MemoryCalls, R, Sites, nullptr);
     for (Instruction *I : Accesses)
       lowerAccess(I);
-    for (Instruction &I : instructions(F))
-      I.setMetadata(SharedMark, nullptr);
+    unmark(F);
   }
 
   //   transfers < limit ? the access : the runtime's call for it
@@ -260,7 +255,7 @@ private:
     }
     I->moveBefore(Asked->getIterator());
     IRBuilder<> A(I);
-    storeOrdinal(A, Site);
+    storeOrdinal(A, *I, Site);
     callRuntime(I, R, Site);
   }
 
@@ -277,6 +272,7 @@ private:
   Filters &Keep;
   Runtime &R;
   SiteTable &Sites;
+  Unit &Kept;
   BasicBlock *Entry = nullptr, *FastEntry = nullptr;
   Value *Counting = nullptr;
   SmallVector<BasicBlock *, 16> Switches, Slow;
@@ -301,7 +297,23 @@ bool canCount(const Function &F) {
   return true;
 }
 
-void countTransfers(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites) { Doubling(F, Keep, R, Sites).run(); }
+// Found before values travel through memory, which hides where a pointer comes from.
+void markShared(Function &F, Filters &Keep, Runtime &R) {
+  expandSmallRanges(F, Keep);
+  MDNode *Mark = MDNode::get(R.C, {});
+  for (Instruction &I : instructions(F))
+    if (plainAccess(I, Keep, R.DL) || touchesSharedRange(I, Keep) || isMemoryCall(I, Keep))
+      I.setMetadata(Filters::Mark, Mark);
+}
+
+void unmark(Function &F) {
+  for (Instruction &I : instructions(F))
+    I.setMetadata(Filters::Mark, nullptr);
+}
+
+void countTransfers(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Unit &Kept) {
+  Doubling(F, Keep, R, Sites, Kept).run();
+}
 
 void announceUncounted(Function &F, Runtime &R, SiteTable &Sites) {
   Instruction &First = *F.getEntryBlock().getFirstNonPHIOrDbgOrAlloca();

@@ -25,6 +25,11 @@ public:
   // A load of something that cannot change while threads run.
   bool readsImmutable(const llvm::LoadInst &L);
 
+  // What is observed in the function at hand has been decided, and its instructions are marked: versions of one function have
+  // to agree about it, whatever has been done to them meanwhile.
+  bool IsMarked = false;
+  static constexpr const char *Mark = "refrain.shared";
+
 private:
   bool isPrivateObject(const llvm::Value *Object) const;
   bool isPrivateGlobal(const llvm::GlobalVariable *G);

@@ -10,14 +10,8 @@ using namespace llvm;
 namespace refrain {
 namespace {
 
-bool isMachineIntrinsic(Intrinsic::ID ID) {
+bool isRandomIntrinsic(Intrinsic::ID ID) {
   switch (ID) {
-  case Intrinsic::readcyclecounter:
-  case Intrinsic::readsteadycounter:
-  case Intrinsic::x86_rdtsc:
-  case Intrinsic::x86_rdtscp:
-  case Intrinsic::x86_rdpmc:
-  case Intrinsic::x86_rdpid:
   case Intrinsic::x86_rdrand_16:
   case Intrinsic::x86_rdrand_32:
   case Intrinsic::x86_rdrand_64:
@@ -28,6 +22,30 @@ bool isMachineIntrinsic(Intrinsic::ID ID) {
   default:
     return false;
   }
+}
+
+bool isMachineIntrinsic(Intrinsic::ID ID) {
+  switch (ID) {
+  case Intrinsic::readcyclecounter:
+  case Intrinsic::readsteadycounter:
+  case Intrinsic::x86_rdtsc:
+  case Intrinsic::x86_rdtscp:
+  case Intrinsic::x86_rdpmc:
+  case Intrinsic::x86_rdpid:
+    return true;
+  default:
+    return isRandomIntrinsic(ID);
+  }
+}
+
+// The same of what yields random numbers.
+bool yieldsRandom(const CallInst &Call) {
+  if (auto *Asm = dyn_cast<InlineAsm>(Call.getCalledOperand())) {
+    StringRef Text = Asm->getAsmString();
+    return Text.contains_insensitive("rdrand") || Text.contains_insensitive("rdseed");
+  }
+  auto *Callee = Call.getCalledFunction();
+  return Callee && isRandomIntrinsic(Callee->getIntrinsicID());
 }
 
 // One of the instructions as a word of its own: "rdtsc; shl $32, %rdx" but not "my_cpuid_table".
@@ -74,7 +92,7 @@ void recordInstructions(Function &F, Runtime &R) {
     // Padding inside the type would be recorded as whatever the stack holds, and compared with nothing.
     B.CreateMemSet(Place, B.getInt8(0), Bytes, Align(16));
     StoreInst *Store = B.CreateStore(Call, Place);
-    R.call(B, "__refrain_instruction", R.Void, {Place, R.number(Bytes)});
+    R.call(B, "__refrain_instruction", R.Void, {Place, R.number(Bytes | (yieldsRandom(*Call) ? abi::RandomInstruction : 0))});
     Value *Result = B.CreateLoad(T, Place);
     Call->replaceUsesWithIf(Result, [&](Use &U) { return U.getUser() != Store; });
   }

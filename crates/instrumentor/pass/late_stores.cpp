@@ -1,4 +1,5 @@
 #include "late_stores.h"
+#include "units.h"
 #include "accesses.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -162,6 +163,7 @@ void delayStores(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites) {
     IRBuilder<> B(I);
     Constant *Site = Sites.site(*I, abi::SiteKind::Atomic, Bytes(I));
     Value *V = R.call(B, "__refrain_late_load", R.I64, {getLoadStorePointerOperand(I), Extent(I), Site});
+    Unit::replaces(*cast<Instruction>(V), *I);
     IntegerType *Whole = integerFor(R.DL, I->getType());
     I->replaceAllUsesWith(fromInteger(B, B.CreateTrunc(V, Whole), I->getType()));
     I->eraseFromParent();

@@ -1,10 +1,11 @@
 // Entry point: the order of work on a module. Start reading here.
 //
+//   unit         with --det: the bitcode of the module as it is, and numbers for traces (units.h)
 //   names        what every access means in the source, as metadata (the first pass of all, names.h)
 //   lockset      which globals need no observation at all (whole module)
 //   per function inline assembly, stores that may be late, then
 //                plain f: with --det two versions of it in one (counted.h); atomics, sites of synchronisation and allocation calls, instructions that ask the machine
-//                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f
+//                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f. With --det it becomes part of f (embedded.h)
 //   teams        of OpenMP: the runtime is told of them
 //   site table   written and registered last
 #include "accesses.h"
@@ -13,6 +14,8 @@
 #include "calls.h"
 #include "clones.h"
 #include "counted.h"
+#include "declared.h"
+#include "embedded.h"
 #include "groups.h"
 #include "instructions.h"
 #include "late_stores.h"
@@ -21,6 +24,8 @@
 #include "options.h"
 #include "std_inline.h"
 #include "teams.h"
+#include "traced.h"
+#include "units.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -37,6 +42,9 @@ public:
   Instrumentor(Module &M, FunctionAnalysisManager &FAM) : M(M), FAM(FAM), Elements(M), Keep(M), R(M), Sites(M, Elements) {}
 
   void run() {
+    if (Options.Counted)
+      Kept.emplace(M);
+    declareAllocators(M);
     if (Options.Memory && Options.Lockset)
       Keep.ConsistentlyLocked = consistentlyLocked(M);
     if (Options.Stats)
@@ -60,7 +68,11 @@ public:
       dispatch(*F, *Clone, R);
     for (auto [F, Clone] : Clones)
       callClones(*Clone);
+    for (const Embedded &E : Embeddings)
+      embed(E, R);
     announceTeams(R);
+    if (Kept)
+      Kept->emit(Sites);
     Sites.emit();
   }
 
@@ -80,29 +92,42 @@ private:
     observeAssembly(F, Keep, R, Sites);
     delayStores(F, Keep, R, Sites);
     if (Options.Memory && observesMemory(F)) {
-      if (canClone(F)) {
+      if (Options.Counted && canCount(F)) {
+        observeAndCount(F);
+      } else if (canClone(F)) {
+        if (Options.Counted)
+          announceUncounted(F, R, Sites);
         Function *Clone = cloneForObservation(F);
         Keep.enter(*Clone);
         observe(*Clone, /*InPlace=*/false);
         Clones.push_back({&F, Clone});
         CloneOf[&F] = Clone;
-        if (Options.Counted)
-          count(F);
       } else {
         if (Options.Counted)
           announceUncounted(F, R, Sites);
         observe(F, /*InPlace=*/true);
         return;
       }
+    } else if (Options.Memory && Options.Counted && isWorthTracing(F) && canCount(F)) {
+      // Nothing of it is shared, so two versions are enough.
+      keepFrames(F);
+      countTransfers(F, Keep, R, Sites, *Kept);
     }
     order(F);
   }
 
-  void count(Function &F) {
-    if (!canCount(F))
-      return announceUncounted(F, R, Sites);
-    Keep.enter(F);
-    countTransfers(F, Keep, R, Sites);
+  // Three versions in one function: counted.h, embedded.h.
+  void observeAndCount(Function &F) {
+    markShared(F, Keep, R);
+    Embedded E = copyToEmbed(F);
+    Keep.enter(*E.Copy);
+    Keep.IsMarked = true;
+    observe(*E.Copy, /*InPlace=*/false);
+    Keep.IsMarked = false;
+    unmark(*E.Copy);
+    FAM.clear(*E.Copy, E.Copy->getName());
+    countTransfers(F, Keep, R, Sites, *Kept);
+    Embeddings.push_back(std::move(E));
   }
 
   // What is done at every scope: atomics, synchronisation, and what comes from the machine.
@@ -161,7 +186,9 @@ private:
   Filters Keep;
   Runtime R;
   SiteTable Sites;
+  std::optional<Unit> Kept;
   std::vector<std::pair<Function *, Function *>> Clones;
+  std::vector<Embedded> Embeddings;
   DenseMap<Function *, Function *> CloneOf;
 };
 

@@ -149,8 +149,14 @@ Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Byt
                                         ConstantInt::get(Type::getInt64Ty(M.getContext()), Offset));
 }
 
+uint32_t SiteTable::unitOf(const Constant *Site, const DataLayout &DL) {
+  APInt Offset(DL.getIndexTypeSizeInBits(Site->getType()), 0);
+  Site->stripAndAccumulateConstantOffsets(DL, Offset, /*AllowNonInbounds=*/true);
+  return Offset.getZExtValue() / 16;
+}
+
 void SiteTable::emit() {
-  if (Records.empty()) {
+  if (Records.empty() && Placeholder->use_empty()) {
     Placeholder->eraseFromParent();
     return;
   }

@@ -26,6 +26,11 @@ public:
   // Writes the table into its section and registers it with the runtime. Call once, after the last site().
   void emit();
 
+  // Stands for the table until it is written.
+  llvm::Constant *table() const { return Placeholder; }
+  // How far behind the beginning of its table the record of a site is, in units of sixteen bytes.
+  static uint32_t unitOf(const llvm::Constant *Site, const llvm::DataLayout &DL);
+
   // Is the module Rust's? Then all code that uses its memory is instrumented.
   bool isRust() const { return IsRust; }
 

@@ -6,10 +6,11 @@
 //! | the command line asks for            | added                                                        |
 //! |--------------------------------------|--------------------------------------------------------------|
 //! | information (`--version`, no inputs) | nothing                                                      |
-//! | preprocessing, syntax                | the definitions that compiling would add                     |
-//! | objects, assembly, bitcode           | the pass, line numbers                                       |
+//! | preprocessing, syntax                | the definitions and the directory that compiling would add   |
+//! | objects, assembly, bitcode           | the pass, line numbers, the directory of `refrain.h`         |
 //! | a program or a shared library        | the same, and the runtime before all other libraries         |
 mod arguments;
+mod functions;
 
 use arguments::Goal;
 use arguments::Request;
@@ -28,6 +29,11 @@ const BORROWED_TYPES: &str = "refrain-lines-only";
 const DETERMINISTIC: &str = "--det";
 /// The same for the pass (`pass/options.h`).
 const COUNTED_VARIABLE: &str = "REFRAIN_BUILD_DET";
+
+/// A file that says what functions outside do with memory; `--functions FILE` or `--functions=FILE`.
+const FUNCTIONS: &str = "--functions";
+/// The same for build systems that cannot pass it on.
+const FUNCTIONS_VARIABLE: &str = "REFRAIN_FUNCTIONS";
 
 /// Usage errors, like everywhere in `refrain`.
 const EXIT_USAGE: i32 = 2;
@@ -86,13 +92,21 @@ pub fn main(language: Language, arguments: Vec<OsString>) -> i32 {
 
 /// The same with a given toolchain; the error is a sentence for the user.
 pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Result<i32, String> {
-    let (arguments, is_counted) = without_own(arguments);
-    let planned = plan(tools, language, &arguments)?;
+    let own = Own::take(arguments)?;
+    let functions = own
+        .functions
+        .as_deref()
+        .map(|file| functions::read(Path::new(file)))
+        .transpose()?;
+    let planned = plan(tools, language, &own.others)?;
     let compiler = tools.compiler(language);
     let mut command = Command::new(compiler);
-    if is_counted {
-        // The pass has no command line of its own.
+    // The pass has no command line of its own.
+    if own.is_counted {
         command.env(COUNTED_VARIABLE, "1");
+    }
+    if let Some(functions) = functions {
+        command.env(functions::VARIABLE, functions);
     }
     let status = command.args(planned).status().map_err(|error| {
         format!(
@@ -108,16 +122,43 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
     Ok(status.code().unwrap_or(1))
 }
 
-/// The arguments without the one that is ours and not clang's, and whether that was there.
-fn without_own(arguments: &[OsString]) -> (Vec<OsString>, bool) {
-    let end = arguments.iter().position(|argument| argument == "--");
-    let (options, files) = arguments.split_at(end.unwrap_or(arguments.len()));
-    let is_own = |argument: &&OsString| *argument == DETERMINISTIC;
-    let others = options.iter().filter(|argument| !is_own(argument));
-    (
-        others.chain(files).cloned().collect(),
-        options.iter().any(|argument| is_own(&argument)),
-    )
+/// The arguments without those that are ours and not clang's, and what these say.
+struct Own {
+    others: Vec<OsString>,
+    is_counted: bool,
+    /// The file of `--functions`.
+    functions: Option<OsString>,
+}
+
+impl Own {
+    fn take(arguments: &[OsString]) -> Result<Own, String> {
+        let mut own = Own {
+            others: Vec::new(),
+            is_counted: false,
+            functions: env::var_os(FUNCTIONS_VARIABLE).filter(|file| !file.is_empty()),
+        };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            if argument == "--" {
+                // What follows is a file name, whatever it looks like.
+                own.others.push(argument.clone());
+                own.others.extend(arguments.by_ref().cloned());
+            } else if argument == DETERMINISTIC {
+                own.is_counted = true;
+            } else if argument == FUNCTIONS {
+                let file = arguments.next();
+                own.functions = Some(
+                    file.ok_or("--functions is followed by a file: --functions FILE")?
+                        .clone(),
+                );
+            } else if let Some(file) = argument.to_string_lossy().strip_prefix("--functions=") {
+                own.functions = Some(file.into());
+            } else {
+                own.others.push(argument.clone());
+            }
+        }
+        Ok(own)
+    }
 }
 
 /// The arguments for clang, or why there are none.
@@ -127,7 +168,7 @@ pub fn plan(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Re
     let definitions = definitions(&request);
     let (before, after) = match request.goal {
         Goal::Information => (Vec::new(), Vec::new()),
-        Goal::Preprocess => (definitions, Vec::new()),
+        Goal::Preprocess => (definitions, header_options(tools)),
         Goal::Compile => (definitions, compile_options(tools, &request)?),
         Goal::Link => {
             let mut before = link_options(tools)?;
@@ -177,8 +218,14 @@ fn compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>
         // Fortified string functions go past the wrappers that observe them.
         options.push("-U_FORTIFY_SOURCE".into());
     }
+    options.extend(header_options(tools));
     options.push("--end-no-unused-arguments".into());
     Ok(options)
+}
+
+/// Where `refrain.h` is found, behind all other directories: a header of that name that the program has itself stays the one.
+fn header_options(tools: &Toolchain) -> Vec<OsString> {
+    vec!["-idirafter".into(), tools.runtime_directory.join("include").into()]
 }
 
 /// The runtime comes first, so that its functions are found before those of libc and libpthread.

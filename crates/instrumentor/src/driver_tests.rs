@@ -27,8 +27,9 @@ fn planned(language: Language, line: &str) -> Result<String, String> {
 }
 
 const PASS: &str = "--start-no-unused-arguments -fpass-plugin=DIR/pass.so -g -Xclang -dwarf-debug-flags \
-                    -Xclang refrain-lines-only --end-no-unused-arguments";
-const PASS_ONLY: &str = "--start-no-unused-arguments -fpass-plugin=DIR/pass.so --end-no-unused-arguments";
+                    -Xclang refrain-lines-only -idirafter DIR/include --end-no-unused-arguments";
+const PASS_ONLY: &str =
+    "--start-no-unused-arguments -fpass-plugin=DIR/pass.so -idirafter DIR/include --end-no-unused-arguments";
 const LINK: &str =
     "-Wl,--push-state,--no-as-needed -LDIR -lrefrain_runtime -Wl,--pop-state -Xlinker -rpath -Xlinker DIR";
 
@@ -41,10 +42,11 @@ fn the_additions_fit_the_goal() {
         "-print-search-dirs",
         "-dumpmachine -o x",
         "-Wl,--version",
-        "-E a.c",
-        "-M -MF d a.c",
     ] {
         assert_eq!(c(same), same);
+    }
+    for preprocessed in ["-E a.c", "-M -MF d a.c"] {
+        assert_eq!(c(preprocessed), format!("{preprocessed} -idirafter DIR/include"));
     }
     assert_eq!(c("-c a.c -o a.o"), format!("-c a.c -o a.o {PASS}"));
     assert_eq!(c("-g -S a.c"), format!("-g -S a.c {PASS_ONLY}"));
@@ -86,7 +88,9 @@ fn response_files_are_looked_into_and_passed_on() {
     let plan = planned(Language::C, &line).unwrap();
     assert!(
         plan.starts_with("-D_GLIBCXX_EXTERN_TEMPLATE=0 @")
-            && plan.ends_with("-fpass-plugin=DIR/pass.so -fstandalone-debug --end-no-unused-arguments"),
+            && plan.ends_with(
+                "-fpass-plugin=DIR/pass.so -fstandalone-debug -idirafter DIR/include --end-no-unused-arguments"
+            ),
         "{plan}"
     );
     fs::write(&file, &line).unwrap();
@@ -111,9 +115,11 @@ fn a_missing_part_is_named() {
 #[test]
 fn our_own_option_is_not_for_clang() {
     let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-    assert_eq!(
-        without_own(&words("-O2 --det a.c -- --det")),
-        (words("-O2 a.c -- --det"), true)
-    );
-    assert_eq!(without_own(&words("-O2 a.c")), (words("-O2 a.c"), false));
+    let own = Own::take(&words("-O2 --det a.c --functions f -- --det")).unwrap();
+    assert_eq!((own.others, own.is_counted), (words("-O2 a.c -- --det"), true));
+    assert_eq!(own.functions, Some("f".into()));
+    let own = Own::take(&words("-O2 a.c --functions=f=g")).unwrap();
+    assert_eq!((own.others, own.is_counted), (words("-O2 a.c"), false));
+    assert_eq!(own.functions, Some("f=g".into()));
+    assert!(Own::take(&words("-O2 a.c --functions")).is_err());
 }

@@ -3,7 +3,8 @@
 //! Two halves. The LLVM pass in `pass/` (C++, because it has to cut up basic blocks, which LLVM's C interface cannot)
 //! rewrites a module so that its shared accesses are observed; start reading at `pass/plugin.cpp`. The Rust half is
 //! [`driver`], a drop-in replacement for clang that loads the pass and links the runtime, and [`sites`], which reads
-//! back the table that says where in the source each observed operation stands; [`spes`] lists what they access.
+//! back the table that says where in the source each observed operation stands; [`spes`] lists what they access. [`units`]
+//! reads back the bitcode that is kept of what was built with `--det`, and the numbers by which traces name its blocks.
 //!
 //! What it deliberately does not do: it never looks at a whole program (each module is instrumented by itself), and it
 //! knows nothing of logs or schedules. Its contract with the runtime is `runtime-abi` and `pass/abi.h`.
@@ -14,9 +15,11 @@
 
 pub mod driver;
 pub mod imports;
+mod inflate;
 pub mod rust;
 pub mod sites;
 pub mod spes;
+pub mod units;
 
 /// The LLVM that the pass is made for.
 pub const LLVM_MAJOR: u32 = 22;

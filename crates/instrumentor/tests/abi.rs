@@ -34,6 +34,8 @@ fn the_pass_and_the_runtime_agree() {
         ("CountingLimit", slot(offset_of!(Counting, limit))),
         ("CountingSlow", slot(offset_of!(Counting, slow))),
         ("CountingOrdinal", slot(offset_of!(Counting, ordinal))),
+        ("SlowAndTold", u64::from(runtime_abi::counting::SLOW_AND_TOLD)),
+        ("UnitNumberOffset", u64::from(runtime_abi::UNIT_NUMBER_OFFSET)),
         ("OrdinalShift", u64::from(runtime_abi::counting::ORDINAL_SHIFT)),
         ("SiteTableCounted", u64::from(runtime_abi::SITE_TABLE_COUNTED)),
         ("ChunkShadow", runtime_abi::CHUNK_SHADOW),
@@ -48,5 +50,7 @@ fn the_pass_and_the_runtime_agree() {
         assert_eq!(ours.get(name), Some(&theirs), "{name}");
     }
     let section = format!("SiteSection = \"{}\"", runtime_abi::SITE_SECTION);
+    assert!(include_str!("../pass/abi.h").contains(&section));
+    let section = format!("UnitSection = \"{}\"", runtime_abi::UNIT_SECTION);
     assert!(include_str!("../pass/abi.h").contains(&section));
 }

@@ -86,7 +86,7 @@ pub fn encode(schedule: &HybridSchedule) -> Vec<u8> {
 }
 
 /// FNV-1a with 64 bits. Against torn and flipped bytes, not against an adversary.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let step = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
@@ -176,7 +176,14 @@ fn open(file: &[u8]) -> Result<Sizes, Corrupt> {
         points: u64_at(file, 24),
         constraints: u64_at(file, 32),
     };
-    let expected = sizes.bytes().ok_or(Corrupt::at(16, Fault::TooBig))?;
+    check_whole(file, sizes.bytes())?;
+    Ok(sizes)
+}
+
+/// Is the file as long as its header says (`None`: longer than any file), and what was written? Its last bytes are the checksum of the others.
+pub(crate) fn check_whole(file: &[u8], expected: Option<u64>) -> Result<(), Corrupt> {
+    let expected = expected.ok_or(Corrupt::at(16, Fault::TooBig))?;
+    let found = file.len() as u64;
     if found < expected {
         return Err(Corrupt::at(file.len(), Fault::Cut { expected, found }));
     }
@@ -185,10 +192,10 @@ fn open(file: &[u8]) -> Result<Sizes, Corrupt> {
     }
     let end = file.len() - CHECKSUM;
     let (expected, found) = (u64_at(file, end), checksum(&file[..end]));
-    if expected != found {
-        return Err(Corrupt::at(end, Fault::Checksum { expected, found }));
+    match expected == found {
+        true => Ok(()),
+        false => Err(Corrupt::at(end, Fault::Checksum { expected, found })),
     }
-    Ok(sizes)
 }
 
 /// The caller has seen to it that the bytes are there.

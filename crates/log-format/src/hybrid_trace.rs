@@ -12,6 +12,7 @@ use run_model::TraceEntry;
 
 #[cfg(feature = "std")]
 mod reader;
+pub mod whole;
 
 #[cfg(feature = "std")]
 pub use reader::TraceError;
@@ -31,9 +32,13 @@ pub const MAX_ENTRY_BYTES: usize = 1 + 10 + 5 + 5 + 10 + 5 + 10;
 
 /// What stands before a thread's entries.
 pub fn header(thread: ThreadIndex) -> [u8; HEADER_BYTES] {
+    header_of(MAGIC, VERSION, thread)
+}
+
+fn header_of(magic: u64, version: u32, thread: ThreadIndex) -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
-    bytes[0..8].copy_from_slice(&MAGIC.to_le_bytes());
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[0..8].copy_from_slice(&magic.to_le_bytes());
+    bytes[8..12].copy_from_slice(&version.to_le_bytes());
     bytes[12..16].copy_from_slice(&thread.0.to_le_bytes());
     bytes
 }
@@ -274,7 +279,7 @@ impl Default for TraceEncoder {
 }
 
 struct Cursor<'a> {
-    bytes: &'a mut [u8; MAX_ENTRY_BYTES],
+    bytes: &'a mut [u8],
     length: usize,
 }
 

@@ -57,6 +57,12 @@ pub const SPAWN: u32 = 0xfff2;
 pub const TURN: u32 = 0xfff0;
 /// No call: the end of another thread was asked for.
 pub const CANCEL: u32 = 0xfff3;
+/// No call: the program said that the bytes of the range had just come in (`refrain_input`).
+pub const ANNOTATED: u32 = 0xfff4;
+/// No call: the program asked for the random bytes that the kernel gives to a process (`AT_RANDOM`).
+pub const AUXILIARY: u32 = 0xfff5;
+/// The same of an instruction that yields random numbers; in logs it is an instruction like others.
+pub const RANDOM: u32 = 0xfff6;
 /// No call has this number, and it has a short form: a synchronisation, which is `check`, of `run_model::Op`. The result is what the
 /// function returned.
 pub const SYNC: u32 = 511;

@@ -27,6 +27,8 @@ pub mod hybrid;
 #[cfg(feature = "std")]
 pub mod late_resumes;
 #[cfg(feature = "std")]
+pub mod learned;
+#[cfg(feature = "std")]
 pub mod points;
 #[cfg(feature = "std")]
 pub mod schedule;

@@ -14,17 +14,7 @@ pub fn encode(threads: &[Vec<EnforcedPoint>]) -> Vec<u8> {
     let bytes =
         size_of::<PointsHeader>() + threads.len() * size_of::<ThreadPoints>() + points * size_of::<PointEntry>();
     let mut file = Vec::with_capacity(bytes);
-    file.extend(MAGIC.to_le_bytes());
-    file.extend(VERSION.to_le_bytes());
-    file.extend((threads.len() as u32).to_le_bytes());
-    file.extend((points as u64).to_le_bytes());
-    let mut first = 0;
-    for thread in threads {
-        let count = thread.len() as u64;
-        file.extend(u64::to_le_bytes(first));
-        file.extend(count.to_le_bytes());
-        first += count;
-    }
+    put_head(&mut file, MAGIC, VERSION, threads);
     for point in threads.iter().flatten() {
         for number in [point.segment, point.place.transfers, point.event] {
             file.extend(number.to_le_bytes());
@@ -34,6 +24,22 @@ pub fn encode(threads: &[Vec<EnforcedPoint>]) -> Vec<u8> {
     }
     assert_eq!(file.len(), bytes, "the tables have another size than their entries");
     file
+}
+
+/// What files begin with that have a list for each thread, one behind the other: the header, and where each list begins and how long it is.
+pub(crate) fn put_head<T>(file: &mut Vec<u8>, magic: u64, version: u32, threads: &[Vec<T>]) {
+    let all: usize = threads.iter().map(Vec::len).sum();
+    file.extend(magic.to_le_bytes());
+    file.extend(version.to_le_bytes());
+    file.extend((threads.len() as u32).to_le_bytes());
+    file.extend((all as u64).to_le_bytes());
+    let mut first = 0;
+    for thread in threads {
+        let count = thread.len() as u64;
+        file.extend(u64::to_le_bytes(first));
+        file.extend(count.to_le_bytes());
+        first += count;
+    }
 }
 
 #[cfg(test)]

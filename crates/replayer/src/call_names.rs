@@ -1,10 +1,13 @@
 //! Names of system calls on x86-64, for people.
 use crate::describe;
+use log_format::inputs::ANNOTATED;
+use log_format::inputs::AUXILIARY;
 use log_format::inputs::CANCEL;
 use log_format::inputs::COUNTER;
 use log_format::inputs::FIRST_SYNC;
 use log_format::inputs::NO_CALL;
 use log_format::inputs::PROCESSOR;
+use log_format::inputs::RANDOM;
 use log_format::inputs::REFUSED;
 use log_format::inputs::SPAWN;
 use run_model::Op;
@@ -69,7 +72,7 @@ const NEWER: [&str; 47] = [
 ];
 
 /// What has a number in the inputs and is no call (docs/log-format.md).
-const NO_CALLS: [(u32, &str); 8] = [
+const NO_CALLS: [(u32, &str); 11] = [
     (PROCESSOR, "cpuid"),
     (COUNTER, "rdtsc"),
     (REFUSED, "a call that failed"),
@@ -78,6 +81,9 @@ const NO_CALLS: [(u32, &str); 8] = [
     (0xfff1, "instruction"),
     (SPAWN, "pthread_create"),
     (CANCEL, "pthread_cancel"),
+    (ANNOTATED, "refrain_input"),
+    (AUXILIARY, "getauxval(AT_RANDOM)"),
+    (RANDOM, "rdrand or rdseed"),
 ];
 
 /// "read", or "system call 1234".
@@ -105,6 +111,8 @@ pub fn sync_of(number: u32) -> Option<Op> {
 #[cfg(test)]
 mod tests {
     use super::call_name;
+    use runtime_abi::compared::Compared;
+    use runtime_abi::compared::compared;
 
     #[test]
     fn names_are_at_their_numbers() {
@@ -121,5 +129,51 @@ mod tests {
         ] {
             assert_eq!(call_name(number as u32), name);
         }
+    }
+
+    /// The table has numbers, and a wrong one would go unnoticed.
+    #[test]
+    fn what_is_not_compared_in_full_is_known_by_name() {
+        use Compared::Directory;
+        use Compared::Mapping;
+        use Compared::Nothing;
+        use Compared::Ready;
+        use Compared::ReadyEvents;
+        use Compared::ReadySets;
+        use Compared::Result;
+        use Compared::Status;
+        use Compared::Success;
+        let names = |wanted: Compared| {
+            let numbers = (0..471).filter(|number| compared(*number) == wanted);
+            let mut names: Vec<String> = numbers.map(call_name).collect();
+            names.sort();
+            names.join(" ")
+        };
+        assert_eq!(
+            names(Nothing),
+            "adjtimex alarm cachestat clock_adjtime clock_getres clock_gettime clock_nanosleep fstatfs getcpu getitimer getpeername getpgid \
+             getpgrp getpid getppid getrusage getsid getsockname gettid gettimeofday kill nanosleep pause pidfd_send_signal rt_sigqueueinfo \
+             rt_sigsuspend rt_tgsigqueueinfo set_tid_address setitimer setsid statfs sysinfo tgkill time timer_getoverrun timer_gettime \
+             timer_settime timerfd_gettime timerfd_settime times tkill ustat wait4 waitid"
+        );
+        assert_eq!(
+            names(Success),
+            "accept accept4 add_key creat dup dup2 dup3 epoll_create epoll_create1 eventfd eventfd2 fanotify_init inotify_init inotify_init1 \
+             io_setup memfd_create memfd_secret mq_open msgget open open_by_handle_at openat openat2 perf_event_open pidfd_getfd pidfd_open \
+             pipe pipe2 request_key semget shmat shmget signalfd signalfd4 socket socketpair timer_create timerfd_create userfaultfd"
+        );
+        assert_eq!(
+            names(Result),
+            "bpf io_getevents io_pgetevents msgctl name_to_handle_at ptrace rt_sigtimedwait semctl shmctl"
+        );
+        assert_eq!(names(Status), "fstat lstat newfstatat stat statx");
+        assert_eq!(names(Directory), "getdents getdents64");
+        assert_eq!(names(Mapping), "mmap");
+        assert_eq!(names(Ready), "poll ppoll");
+        assert_eq!(names(ReadyEvents), "epoll_pwait epoll_pwait2 epoll_wait");
+        assert_eq!(names(ReadySets), "pselect6 select");
+        let single = [Compared::From, Compared::Message, Compared::Messages].map(names);
+        assert_eq!(single, ["recvfrom", "recvmsg", "recvmmsg"]);
+        assert_eq!(names(Compared::Command), "fcntl ioctl");
     }
 }

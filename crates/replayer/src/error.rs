@@ -59,6 +59,10 @@ pub enum Error {
     NoHybridSchedule {
         why: String,
     },
+    /// The same for a trace that was to be kept.
+    NoWholeTrace {
+        why: String,
+    },
     /// The library that hosts programs that cannot load it.
     RuntimeNotExecutable {
         path: PathBuf,
@@ -278,6 +282,7 @@ impl fmt::Display for Error {
                 f,
                 "no schedule was learned: the run did not come back when it was replayed to be traced{why}"
             ),
+            Error::NoWholeTrace { why } => write!(f, "there is no trace: {why}"),
             Error::NoHybridSchedule { why } => write!(f, "no schedule was learned: {why}"),
             Error::CapTooSmall { least } => write!(
                 f,

@@ -32,7 +32,8 @@ pub fn of(meta: &RunMeta) -> Option<Instrumentation> {
     Some(all)
 }
 
-fn is_own(path: &Path) -> bool {
+/// Is it part of the program, and neither of the system nor of ours?
+pub fn is_own(path: &Path) -> bool {
     let is_of_system = OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder));
     !is_of_system && path.file_name().is_none_or(|name| name != RUNTIME_LIBRARY)
 }

@@ -50,6 +50,7 @@ mod terminal;
 mod trace;
 mod turns;
 mod unfinished;
+mod units;
 mod verify;
 
 pub use call_names::call_name;
@@ -121,6 +122,7 @@ pub use search::Searched;
 pub use search::describe as describe_edits;
 pub use sites::Place;
 pub use sites::SiteBook;
+pub use sites::demangled;
 pub use symbols::Symbols;
 pub use turns::Attempt;
 pub use turns::Came;

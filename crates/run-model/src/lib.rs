@@ -19,6 +19,7 @@ mod points;
 mod record;
 mod schedule;
 mod turns;
+mod whole;
 
 pub use hybrid::Constraint;
 pub use hybrid::EnforcedPoint;
@@ -56,6 +57,8 @@ pub use turns::Spot;
 pub use turns::Stamp;
 pub use turns::TurnRun;
 pub use turns::Turns;
+pub use whole::Data;
+pub use whole::WholeEntry;
 
 /// A thread of one run: 0 is the main thread, the others are numbered in the order of their creation.
 /// Never reused within a run; not Linux's thread id.

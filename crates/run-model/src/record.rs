@@ -167,10 +167,16 @@ pub enum Op {
     CompareExchange = 46,
     /// One thread at a time: the thread goes on. Not in logs: it has a place among the inputs.
     Resume = 47,
+    /// Recorded for a hybrid schedule: a call on state of the process's own, such as a pipe, is about to be made. `value` is one more than its number.
+    CallIssue = 48,
+    /// A part of such a call is done, which gives out more than fits at once; `value` is how many bytes.
+    CallPart = 49,
+    /// Such a call is done, and `value` is its result.
+    CallReturn = 50,
 }
 
 impl Op {
-    pub const LAST: u8 = Op::Resume as u8;
+    pub const LAST: u8 = Op::CallReturn as u8;
 
     /// May another thread go on because of this?
     pub fn releases(self) -> bool {
@@ -257,6 +263,9 @@ impl Op {
             Atomic,
             CompareExchange,
             Resume,
+            CallIssue,
+            CallPart,
+            CallReturn,
         ];
         ALL.get(byte as usize).copied()
     }

@@ -149,6 +149,12 @@ pub struct HeaderSnapshot {
     /// Bytes logged as going to standard output and to standard error.
     pub shown_bytes: [u64; 2],
     pub divergence: Option<DivergenceReport>,
+    /// The file that a divergence is about, if that is known.
+    pub divergence_name: Vec<u8>,
+    /// A deterministic run: calls and bytes that were compared.
+    pub compared: [u64; 2],
+    /// The same, if it was asked for: how often threads waited at gates, and for how many nanoseconds.
+    pub waited: [u64; 2],
     pub origin: Origin,
     pub ended: Ended,
     /// Threads there were when it began.
@@ -587,6 +593,17 @@ fn decode_header(bytes: &[u8; NUMBERS_BYTES], path: &Path) -> Result<HeaderSnaps
         shares_memory: u32_at(bytes, offset_of!(ControlHeader, progress.shares_memory)) != 0,
         shown_bytes: [0, 8].map(|stream| u64_at(bytes, offset_of!(ControlHeader, progress.shown_bytes) + stream)),
         divergence: decode_divergence(bytes),
+        divergence_name: text_at(
+            &bytes[offset_of!(ControlHeader, divergence.name)..][..runtime_abi::DIVERGENCE_NAME_BYTES],
+        ),
+        compared: [
+            u64_at(bytes, offset_of!(ControlHeader, progress.compared_calls)),
+            u64_at(bytes, offset_of!(ControlHeader, progress.compared_bytes)),
+        ],
+        waited: [
+            u64_at(bytes, offset_of!(ControlHeader, progress.waits)),
+            u64_at(bytes, offset_of!(ControlHeader, progress.waited_ns)),
+        ],
         origin: match u32_at(bytes, offset_of!(ControlHeader, identity.origin)) {
             origin::FIRST => Origin::First,
             origin::FORKED => Origin::Forked {
@@ -672,6 +689,11 @@ fn decode_slot(bytes: &[u8], index: usize, path: &Path) -> Result<SlotSnapshot> 
         signal: u32_at(bytes, offset_of!(ThreadSlot, signal)),
         lost: u64_at(bytes, offset_of!(ThreadSlot, lost)).checked_sub(1),
     })
+}
+
+/// Up to its NUL.
+fn text_at(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().copied().take_while(|byte| *byte != 0).collect()
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {

@@ -1,6 +1,8 @@
 //! Content hashes: they tell whether a binary or a log is still the one a run was made with.
 use crate::Error;
 use crate::Result;
+use serde::Deserialize;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::fs::File;
@@ -21,15 +23,31 @@ pub fn hash_file(path: &Path) -> Result<(String, u64)> {
 }
 
 /// What tells that a file is as it was when we looked: device, inode, length, and the times of its last changes.
-type State = (u64, u64, u64, [i64; 4]);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FileState {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    times: [i64; 4],
+}
+
+impl FileState {
+    pub fn of(path: &Path) -> io::Result<FileState> {
+        let file = fs::metadata(path)?;
+        Ok(FileState {
+            device: file.dev(),
+            inode: file.ino(),
+            bytes: file.len(),
+            times: [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()],
+        })
+    }
+}
 
 /// The same, computed once for each file that stays as it is: processes of a run have most of their libraries in common.
 pub fn hash_file_once(path: &Path) -> Result<(String, u64)> {
-    static KNOWN: Mutex<BTreeMap<State, (String, u64)>> = Mutex::new(BTreeMap::new());
+    static KNOWN: Mutex<BTreeMap<FileState, (String, u64)>> = Mutex::new(BTreeMap::new());
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let file = fs::metadata(path).map_err(|e| Error::io("read", path, e))?;
-    let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
-    let state = (file.dev(), file.ino(), file.len(), times);
+    let state = FileState::of(path).map_err(|e| Error::io("read", path, e))?;
     if let Some(hash) = known().get(&state) {
         return Ok(hash.clone());
     }

@@ -13,11 +13,14 @@ pub struct Counting {
     pub transfers: AtomicU64,
     /// From so many transfers on, every access comes to the runtime.
     pub limit: AtomicU64,
-    /// 1: the slow version is to be run.
+    /// 1: the slow version is to be run. [`SLOW_AND_TOLD`]: and it is to tell everything it does.
     pub slow: AtomicU32,
     /// Which instruction asks, of those of its function that have one site; and how many accesses the runtime has done for it.
     pub ordinal: AtomicU32,
 }
+
+/// What `Counting::slow` is where the slow version tells everything it does.
+pub const SLOW_AND_TOLD: u32 = 2;
 
 pub const ORDINAL_SHIFT: u32 = 20;
 /// Accesses that the runtime does for one instruction, at most: one for each chunk of a copy.
@@ -31,18 +34,21 @@ const _: () = assert!(size_of::<Counting>() == 24);
 pub enum CountingFor {
     #[default]
     Nothing,
-    /// The run is recorded for a trace: by the same versions of functions, which have the same memory on their stacks then.
+    /// The run is recorded so that a schedule can be learned from it: nothing is counted yet, but events.
     Recording,
     /// Every access is written down with its place: `log_format::hybrid_trace`.
     Trace,
+    /// The same, and the way through the code, what is loaded, what calls return, and what comes in: `log_format::hybrid_trace::whole`.
+    WholeTrace,
     /// Those accesses are events that a hybrid schedule orders: `points_file`.
     Points,
 }
 
-const ALL: [(CountingFor, &str); 4] = [
+const ALL: [(CountingFor, &str); 5] = [
     (CountingFor::Nothing, "nothing"),
     (CountingFor::Recording, "recording"),
     (CountingFor::Trace, "trace"),
+    (CountingFor::WholeTrace, "whole-trace"),
     (CountingFor::Points, "points"),
 ];
 

@@ -12,12 +12,15 @@
 
 pub mod call_sites;
 pub mod checkpoint;
+pub mod compared;
 pub mod counting;
 pub mod disk;
 pub mod fast_path;
+pub mod inputs_file;
 pub mod memory_map;
 pub mod points_file;
 pub mod policy;
+pub mod relay;
 pub mod schedule_file;
 pub mod settings;
 pub mod start_file;
@@ -33,7 +36,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 15;
+pub const ABI_VERSION: u32 = 17;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -64,6 +67,10 @@ pub const DIRECTORY_FD: i32 = CONTROL_FD - 1;
 pub const CONTROL_MAGIC: u64 = 0x014c_5443_4e52_4652;
 /// Section of an instrumented object that holds its site table.
 pub const SITE_SECTION: &str = "refrain_sites";
+/// The section with the bitcode of what was built with `--det`, and its numbers.
+pub const UNIT_SECTION: &str = "refrain_units";
+/// A unit has the number that a site would have so many bytes behind the beginning of its site table.
+pub const UNIT_NUMBER_OFFSET: u32 = 16;
 /// In a record of the site table: what kind of site it is, and the shared program element that is accessed there.
 pub const SITE_KIND_OFFSET: usize = 6;
 pub const SITE_ELEMENT_OFFSET: usize = 16;
@@ -83,6 +90,9 @@ pub mod assembly {
     pub const WRITES: u32 = 1;
     pub const BOTH: u32 = 2;
 }
+
+/// In the number of bytes that `__refrain_instruction` is told: they are random.
+pub const RANDOM_INSTRUCTION: u64 = 1 << 32;
 
 /// File name of the runtime that instrumented programs link to.
 pub const RUNTIME_LIBRARY: &str = "librefrain_runtime.so";
@@ -169,8 +179,19 @@ pub mod divergence {
     pub const DEADLOCK: u32 = 8;
     /// A deterministic run: an access that the schedule orders did not come before the thread's next event.
     pub const POINT: u32 = 9;
-    /// A deterministic run: other bytes came in than when its schedule was learned.
+    /// A deterministic run: something else came in than when its schedule was learned.
     pub const INPUT: u32 = 10;
+}
+
+/// What is different about an input: [`DivergenceSection::other_thread`] of a divergence of the kind `INPUT`.
+pub mod input_difference {
+    pub const BYTES: u32 = 0;
+    /// What the call returned.
+    pub const RESULT: u32 = 1;
+    /// Another call had come when it was learned; its number is in `other_count`.
+    pub const CALL: u32 = 2;
+    /// The thread had no more inputs.
+    pub const MORE: u32 = 3;
 }
 
 /// What program and tool tell each other about one process of a run, by who writes it and what it is about.
@@ -249,6 +270,12 @@ pub struct Progress {
     /// Recording one thread at a time: how often others went on beside a thread that made no call.
     pub overruns: AtomicU32,
     pub reserved: u32,
+    /// A deterministic run: calls, and bytes, that were compared with the learned ones.
+    pub compared_calls: AtomicU64,
+    pub compared_bytes: AtomicU64,
+    /// The same, if that is asked for: how often a thread had to wait at a gate, and for how long, all threads together.
+    pub waits: AtomicU64,
+    pub waited_ns: AtomicU64,
 }
 
 /// Replay: the first divergence.
@@ -263,11 +290,16 @@ pub struct DivergenceSection {
     pub site: AtomicU32,
     pub object: AtomicU64,
     pub value: AtomicU64,
-    /// Kind-specific: for STUCK the awaited thread and count, for VALUE the recorded value, for CALL the recorded number and event.
+    /// Kind-specific: for STUCK the awaited thread and count, for VALUE the recorded value, for CALL the recorded number and event, for INPUT a value of `input_difference` and the learned result.
     pub other_thread: AtomicU32,
     pub reserved: u32,
     pub other_count: AtomicU64,
+    /// For INPUT: the file that was read, or its path as the program gave it, with a NUL behind it; empty: not known.
+    pub name: [AtomicU8; DIVERGENCE_NAME_BYTES],
 }
+
+/// Longer names are cut.
+pub const DIVERGENCE_NAME_BYTES: usize = 512;
 
 /// Replay of one thread at a time (`turns_file`): how far it has come.
 #[repr(C)]

@@ -154,7 +154,7 @@ regions! {
     LOGS = of_each(0x6880_0000_0000, THREADS, 64 * MIB, "recording: the log of each thread");
     INPUTS = of_each(0x6a80_0000_0000, THREADS, 32 * MIB, "recording: the inputs of each thread; recording and replay: in the second half of a part, memory for copies of what calls write and read");
     HIDING_PAGES = new(0x6c00_0000_0000, ADDRESS_SPACE_BYTES / PAGE, Owner::Runtime, "one byte for each page of the whole address space");
-    TRACES = of_each(0x6c80_0000_0000, THREADS, 64 * MIB, "a traced replay: what each thread does");
+    TRACES = of_each(0x6c80_0000_0000, THREADS, 64 * MIB, "a traced replay: what each thread does; recording for a schedule: what came in to each thread");
     RECORDED_INPUTS = new(0x6e80_0000_0000, TIB / 2, Owner::Runtime, "replay: the inputs of all threads, whole, one behind the other");
     ECHOES = new(0x6f00_0000_0000, TIB / 4, Owner::Runtime, "replay: words that the kernel gives back to the program");
     CHANNELS = of_each(0x6f40_0000_0000, CHANNEL_SIDES, 2 * MIB, "replay: bytes under way in pipes and sockets of the process to itself, by side");
@@ -162,7 +162,8 @@ regions! {
     BROUGHT_BACK = new(0x6fa0_0000_0000, 64 * MIB, Owner::Runtime, "recording: what the child of a `vfork` has written, for its parent");
     CHECKPOINT_STACKS = of_each(0x6fc0_0000_0000, THREADS, 64 << 10, "a checkpoint: the stack on which each thread waits to be copied");
     SCHEDULE = new(0x7000_0000_0000, TIB + TIB / 2, Owner::Runtime, "replay: the schedule");
-    POINTS = new(0x7180_0000_0000, TIB / 2, Owner::Runtime, "a deterministic run: the accesses that its schedule orders");
+    POINTS = new(0x7180_0000_0000, TIB / 4, Owner::Runtime, "a deterministic run: the accesses that its schedule orders");
+    LEARNED_INPUTS = new(0x71c0_0000_0000, TIB / 4, Owner::Runtime, "a deterministic run: what came in when its schedule was learned");
     TURNS = new(0x7200_0000_0000, TIB / 2, Owner::Runtime, "replay: the order in which threads take turns");
     OTHER_TURNS = new(0x7280_0000_0000, TIB / 4, Owner::Runtime, "an attempt of a search: its own order, until it is compared with that");
     PROCESS_ORDER = new(0x72c0_0000_0000, TIB / 4, Owner::Runtime, "replay: the order of processes that share memory");

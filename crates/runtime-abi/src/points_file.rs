@@ -29,6 +29,8 @@ pub struct ThreadPoints {
 
 /// An `event` that is none: the process ended when the thread had done this access, and it does no other.
 pub const LAST_ACCESS: u64 = u64::MAX;
+/// Another one: the process ended when the thread had done nothing in this segment, and it does no access there at all.
+pub const NO_ACCESS: u64 = u64::MAX - 1;
 
 /// The thread's next access at `site` and `ordinal` with so many control transfers behind it is event `event`.
 #[repr(C)]

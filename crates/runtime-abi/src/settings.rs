@@ -10,6 +10,8 @@ use crate::policy::Inputs;
 use crate::policy::ORDERS;
 use crate::policy::Order;
 use crate::policy::Pair;
+use crate::relay::OnDivergence;
+use crate::relay::Relay;
 use core::marker::PhantomData;
 use core::num::NonZeroU64;
 use core::sync::atomic::AtomicU64;
@@ -189,6 +191,12 @@ settings! {
     trace: bool = false;
     /// Compiled code counts control transfers instead of asking at every access.
     counting: CountingFor = CountingFor::Nothing;
+    /// Replay: how threads wait at gates.
+    relay: Relay = Relay::Auto;
+    /// A deterministic run that leaves its schedule: what then.
+    on_divergence: OnDivergence = OnDivergence::Stop;
+    /// Replay: how long threads wait at gates is measured.
+    measure_waits: bool = false;
     /// Traced replay of a Rust program: the address of the standard library's count of panics.
     panic_count: Option<NonZeroU64> = None;
 }
@@ -361,6 +369,8 @@ named! {
     Inputs: INPUTS, Inputs::name;
     Scope: Scope::ALL, Scope::name;
     Method: Method::ALL, Method::name;
+    Relay: Relay::ALL, Relay::name;
+    OnDivergence: OnDivergence::ALL, OnDivergence::name;
 }
 
 #[cfg(test)]

@@ -72,6 +72,12 @@ impl Chaos {
         event + 1 + self.next() % (1 << scale)
     }
 
+    /// Is there any perturbation?
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.state.get() != 0
+    }
+
     /// Recording: the thread has reached a change point.
     pub fn pause_here(&self) {
         if self.state.get() != 0 {

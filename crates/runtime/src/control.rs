@@ -48,6 +48,8 @@ pub struct Switches {
     pub repeats: AtomicBool,
     /// Recording: an atomic that nobody holds up is recorded the quick way, `Local::perform_quickly`.
     quick_atomics: AtomicBool,
+    /// How long threads wait at gates is measured.
+    pub measures_waits: AtomicBool,
     /// What compiled code counts control transfers for: one of `runtime_abi::counting::CountingFor`.
     pub counting: AtomicU8,
     /// There is memory that other processes, or the kernel, may write at any time.
@@ -72,6 +74,7 @@ pub static SWITCHES: Switches = Switches {
     recorder: AtomicU8::new(0),
     repeats: AtomicBool::new(false),
     quick_atomics: AtomicBool::new(false),
+    measures_waits: AtomicBool::new(false),
     counting: AtomicU8::new(0),
     shares_memory: AtomicBool::new(false),
     writes_shared: AtomicBool::new(false),
@@ -166,16 +169,35 @@ pub fn observes_memory() -> bool {
     SWITCHES.memory.load(Relaxed)
 }
 
-/// Does compiled code count control transfers (`counting/`)?
+/// Does this have to do with hybrid schedules (`counting/`)?
 #[inline]
 pub fn counts() -> bool {
     SWITCHES.counting.load(Relaxed) != CountingFor::Nothing as u8
 }
 
+/// Is the run recorded so that a schedule can be learned from it?
+#[inline]
+pub fn counts_for_learning() -> bool {
+    SWITCHES.counting.load(Relaxed) == CountingFor::Recording as u8
+}
+
 /// Is every access written down with its place?
 #[inline]
 pub fn counts_for_trace() -> bool {
-    SWITCHES.counting.load(Relaxed) == CountingFor::Trace as u8
+    let counting = SWITCHES.counting.load(Relaxed);
+    counting == CountingFor::Trace as u8 || counting == CountingFor::WholeTrace as u8
+}
+
+/// Is the way through the code written down as well, and what comes in?
+#[inline]
+pub fn traces_all() -> bool {
+    SWITCHES.counting.load(Relaxed) == CountingFor::WholeTrace as u8
+}
+
+/// Is it measured how long threads wait at gates?
+#[inline]
+pub fn measures_waits() -> bool {
+    SWITCHES.measures_waits.load(Relaxed)
 }
 
 /// Is a hybrid schedule enforced?
@@ -272,6 +294,7 @@ pub fn attach(settings: &RunSettings) {
         .one_at_a_time
         .store(!is_sync && settings.one_at_a_time, Relaxed);
     SWITCHES.counting.store(settings.counting as u8, Relaxed);
+    SWITCHES.measures_waits.store(settings.measure_waits, Relaxed);
 }
 
 /// System calls come to us from now on, the commonest ones the quick way if that is enough.
@@ -289,13 +312,12 @@ pub fn observe(has_quick_atomics: bool) {
 
 fn observe_memory(observed: bool) {
     SWITCHES.memory.store(observed, Relaxed);
-    // Functions that count have no checks of chunks.
-    __refrain_memory.store((observed && !counts()) as i32, Relaxed);
+    // Functions that can count look first whether they are to; where they are traced, the others are observed as they were in the recording.
+    __refrain_memory.store((observed && !counts_for_points()) as i32, Relaxed);
 }
 
-/// The child of a fork that is not recorded: everything passes through from here on. Called by `policy::let_go`.
-pub fn detach() {
-    root().progress.forked.store(1, Release);
+/// Nothing is of interest any more.
+pub fn observe_nothing() {
     SWITCHES.quick.store(false, Relaxed);
     SWITCHES.sync.store(false, Relaxed);
     SWITCHES.orders_sync.store(false, Relaxed);
@@ -303,6 +325,12 @@ pub fn detach() {
     SWITCHES.quick_atomics.store(false, Relaxed);
     SWITCHES.counting.store(0, Relaxed);
     observe_memory(false);
+}
+
+/// The child of a fork that is not recorded: everything passes through from here on. Called by `policy::let_go`.
+pub fn detach() {
+    root().progress.forked.store(1, Release);
+    observe_nothing();
     // Functions that were running when the process was forked go on counting in the slot they know: in memory of the
     // child's own from now on. If that fails, there is nothing left to go on with.
     if let Err(errno) = sys::map_at(CONTROL_ADDRESS, CONTROL_BYTES, -1, 0, true) {

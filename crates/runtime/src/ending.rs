@@ -173,8 +173,8 @@ pub fn by_exec() -> ! {
 fn note_end(local: &Local, how: u32) {
     if policy::is_observed() {
         local.slot.signal.store(how, Relaxed);
-    } else if schedule::somebody_else_ends(local.index) {
-        local.stop_here();
+    } else if policy::is_imposed() && schedule::somebody_else_ends(local.index) {
+        local.stop_until_freed();
     }
 }
 

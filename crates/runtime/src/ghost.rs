@@ -1,6 +1,7 @@
 //! Synchronisation objects as ghost accesses (Light, §4.3): each object has a word that names its last user, and each
 //! operation is a read-modify-write of it. The order of operations on an object is so recorded, and replayed.
 use crate::control;
+use crate::freed;
 use crate::local::Local;
 use crate::local::open::Open;
 use crate::policy;
@@ -38,15 +39,30 @@ impl Local {
     /// Begins the operation `op` on `object`. In replay, waits for its turn.
     #[inline]
     pub fn begin(&self, op: Op, object: u64) -> Turn {
-        if policy::is_imposed() {
-            return Turn::Replay(self.wait_for_turn_at_safe_point(op, object));
+        if !policy::is_observed() {
+            if let Some(value) = self.pass_quickly(op, object) {
+                return Turn::Replay(value);
+            }
+            return self.begin_again(op, object);
         }
         self.at_change_point();
         self.chaos.at_sync();
+        if control::counts() {
+            self.enter_turn(op);
+        }
         if op.releases() {
             self.before_release();
         }
         Turn::Record
+    }
+
+    /// Replay. If the program goes on without a schedule, there is nothing to be told, and it is done as if it was recorded; `freed.rs`.
+    fn begin_again(&self, op: Op, object: u64) -> Turn {
+        let value = self.wait_for_turn_at_safe_point(op, object);
+        match policy::is_free() {
+            true => Turn::Record,
+            false => Turn::Replay(value),
+        }
     }
 
     /// The same; handlers of signals run before it.
@@ -72,13 +88,17 @@ impl Local {
     /// Callers order this with the real operation so that uses are recorded in the order they had: acquiring
     /// operations call it when they hold the object, releasing ones while they still hold it.
     pub fn touch(&self, op: Op, object: u64, value: i64) {
-        self.access.touch(op, object, value);
+        if !policy::is_free() {
+            self.access.touch(op, object, value);
+        }
     }
 
     /// The same for an object that this thread alone holds, such as a mutex: its word needs no lock.
     #[inline]
     pub fn touch_held(&self, op: Op, object: u64, value: i64) {
-        self.access.touch_held(op, object, value);
+        if !policy::is_free() {
+            self.access.touch_held(op, object, value);
+        }
     }
 
     /// Recording: does `action` while the object's word is locked, so that the recorded order is that of the actions.
@@ -111,11 +131,13 @@ impl Local {
     }
 
     fn open_in(&self, turn: Turn, op: Op, object: u64) -> Open {
-        let held = matches!(turn, Turn::Record).then(|| {
+        let held = (matches!(turn, Turn::Record) || freed::is_wanted()).then(|| {
             let held = self.access.hold_object(object);
-            // Before the action: if the process ends meanwhile, what the action has done by then is ordered.
-            let previous = self.access.user_before(&held);
-            self.record_sync(op, object, 0, previous.as_slice());
+            if policy::is_observed() {
+                // Before the action: if the process ends meanwhile, what the action has done by then is ordered.
+                let previous = self.access.user_before(&held);
+                self.record_sync(op, object, 0, previous.as_slice());
+            }
             held
         });
         Open {
@@ -126,23 +148,29 @@ impl Local {
 
     pub fn close(&self, open: Open) {
         self.inside_event.set(open.outside);
-        match open.held {
-            Some(held) => self.access.release_object(held),
+        if let Some(held) = open.held {
+            self.access.release_object(held);
+        }
+        if policy::is_imposed() && self.is_at_end() {
             // The recorded process ended before this event did.
-            None if self.is_at_end() => self.stop_here(),
-            None => {}
+            self.stop_until_freed();
         }
         self.complete();
     }
 
     /// Recording: does `action`, which returns an errno, while the object's word is locked; its result is recorded.
     pub fn renew(&self, op: Op, object: u64, action: impl FnOnce() -> c_int) -> c_int {
-        self.access.touch_with(op, object, || action() as i64) as c_int
+        match policy::is_free() {
+            true => action(),
+            false => self.access.touch_with(op, object, || action() as i64) as c_int,
+        }
     }
 
     /// Recording: this event is the object's newest use; the caller logs it, and holds the object.
     pub fn mark_use(&self, object: u64) {
-        self.access.mark_use(object);
+        if !policy::is_free() {
+            self.access.mark_use(object);
+        }
     }
 
     /// The last user of an object, if it is another thread.
@@ -153,7 +181,9 @@ impl Local {
     /// Logs an operation unless its order and its result are what replay would assume anyway.
     #[inline]
     pub fn record_sync(&self, op: Op, object: u64, value: i64, sources: &[Point]) {
-        self.access.record_sync(op, object, value, sources);
+        if !policy::is_free() {
+            self.access.record_sync(op, object, value, sources);
+        }
     }
 
     /// A result that is not a function of the program: recorded when it is not 0, and given back in replay.

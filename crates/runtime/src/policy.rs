@@ -8,6 +8,8 @@ use crate::control::Switches;
 use crate::failure;
 use access_protocol::Recorder as OfAccesses;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::fence;
 use run_model::Method;
 use run_model::Scope;
 use runtime_abi::ControlHeader;
@@ -85,6 +87,14 @@ pub fn choose(header: &ControlHeader) -> RunSettings {
 pub fn let_go() {
     set(&SWITCHES, Pair::NOT_RECORDED);
     control::detach();
+}
+
+/// A deterministic run goes on without its schedule: everything passes through from here on. `freed.rs`.
+pub fn leave_schedule() {
+    control::observe_nothing();
+    set(&SWITCHES, Pair::NOT_RECORDED);
+    // Pairs with the fence in `Local::install`: a thread that begins sees it, or is seen.
+    fence(SeqCst);
 }
 
 fn set(switches: &Switches, pair: Pair) {

@@ -133,6 +133,11 @@ real_functions! {
     pthread_cancel(thread: pthread_t) -> c_int;
     pthread_kill(thread: pthread_t, signal: c_int) -> c_int;
     pthread_testcancel();
+    sigwait(set: *const libc::sigset_t, signal: *mut c_int) -> c_int;
+    sigwaitinfo(set: *const libc::sigset_t, info: *mut libc::siginfo_t) -> c_int;
+    sigtimedwait(set: *const libc::sigset_t, info: *mut libc::siginfo_t, timeout: *const timespec) -> c_int;
+    kill(process: libc::pid_t, signal: c_int) -> c_int;
+    sigqueue(process: libc::pid_t, signal: c_int, value: libc::sigval) -> c_int;
     pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) -> c_int;
     pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int;
     pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int;

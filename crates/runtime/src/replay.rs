@@ -6,20 +6,26 @@
 use crate::control;
 use crate::debugger;
 use crate::local::Local;
+use crate::policy;
 use crate::real;
 use crate::schedule;
 use crate::slots::GATES;
+use crate::slots::has_processors;
 use crate::standstill;
+use crate::sys;
 use crate::trace_file;
 use crate::turns;
 use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use run_model::Kind;
 use run_model::Op;
+use runtime_abi::DIVERGENCE_NAME_BYTES;
 use runtime_abi::divergence;
 use runtime_abi::schedule_file::GateEntry;
 use runtime_abi::thread_state;
+use turn_scheduler::gates::SPINS_MAX;
 use turn_scheduler::gates::Waited;
 
 /// Maps the schedule, and the orders of inputs that go with it.
@@ -51,6 +57,9 @@ pub const PLAIN: Doing = Doing {
 impl Local {
     /// Holds the thread before its next event until the schedule lets it go on. Returns the event's last record.
     pub fn pass_gate(&self, doing: Doing) -> Option<&'static GateEntry> {
+        if policy::is_free() {
+            return None;
+        }
         self.pass_acquisitions();
         let event = self.event();
         if event >= self.replay.cursor.events.get() && doing.op == Op::Output && self.inputs.recorded.has_call_in(event)
@@ -63,10 +72,12 @@ impl Local {
             self.slot.stopped_at.store(what, Relaxed);
             self.slot.stopped_object.store(doing.object, Relaxed);
             self.trace_stop(doing);
-            self.stop_here();
+            self.stop_until_freed();
+            return None;
         }
         if event >= self.replay.cursor.survival.get() {
-            self.diverge(divergence::SURVIVED, doing, 0, 0, 0);
+            self.leave_schedule(divergence::SURVIVED, doing, 0, 0, 0);
+            return None;
         }
         // A sleeper may have lowered the gate.
         self.wake_sleepers();
@@ -75,6 +86,9 @@ impl Local {
         while let Some(gate) = self.replay.cursor.peek(event) {
             self.compare(gate, doing);
             self.pass(gate);
+            if policy::is_free() {
+                return None;
+            }
             last = Some(gate);
         }
         if event >= self.replay.cursor.failure.get() {
@@ -177,22 +191,51 @@ impl Local {
             kind => {
                 gate.kind == kind as u8
                     && gate.op == doing.op as u8
-                    && (doing.object == 0 || gate.object == doing.object || !control::compares_object(doing.object))
+                    && (doing.object == 0
+                        || gate.object == doing.object
+                        || !control::compares_object(doing.object)
+                        || is_of_channel(doing))
             }
         };
         if !same {
-            self.diverge(divergence::OPERATION, doing, 0, 0, gate.value as u64);
+            self.leave_schedule(divergence::OPERATION, doing, 0, 0, gate.value as u64);
         }
     }
 
     /// Waits until `thread` has completed `count` events.
     fn wait_for(&self, thread: u32, count: u64) {
-        let (waited, spins) = GATES.wait_for(self.index, thread, count, self.replay.spins.get());
+        // Acquire: as in `Gates::wait_for`, which looks again.
+        if control::counts_for_trace() && control::slot(thread).count.load(Acquire) < count {
+            self.leave_turn();
+        }
+        let began = self.begin_wait(thread, count);
+        let relay = self.replay.relay.get();
+        let (waited, spins) = GATES.wait_for(self.index, thread, count, relay, self.spins());
         self.replay.spins.set(spins);
+        if let Some(began) = began {
+            note_wait(began);
+        }
         match waited {
             Waited::Arrived => {}
+            // It may have been waiting when the program left its schedule.
+            _ if policy::is_free() => self.slot.state.store(thread_state::RUNNING, Relaxed),
             Waited::Diverged => standstill::sleep_forever(),
-            Waited::Stuck => self.diverge(divergence::STUCK, PLAIN, thread, count, 0),
+            Waited::Stuck => self.leave_schedule(divergence::STUCK, PLAIN, thread, count, 0),
+        }
+    }
+
+    /// When a wait begins, if that is of interest; `None` as well if there is nothing to wait for.
+    fn begin_wait(&self, thread: u32, count: u64) -> Option<u64> {
+        // Relaxed: only to measure; whoever waits looks again.
+        let waits = control::measures_waits() && control::slot(thread).count.load(Relaxed) < count;
+        waits.then(sys::now_ns)
+    }
+
+    /// How often it looks before it sleeps. Threads of an enforced run that have a processor each come soon, most of the time, and waking them takes longer.
+    fn spins(&self) -> u32 {
+        match control::counts_for_points() && has_processors() {
+            true => SPINS_MAX,
+            false => self.replay.spins.get(),
         }
     }
 
@@ -208,6 +251,13 @@ impl Local {
 
     /// Reports the first divergence and stops the thread; the replayer ends the process.
     pub fn diverge(&self, kind: u32, doing: Doing, other: u32, other_count: u64, value: u64) -> ! {
+        self.report(kind, doing, other, other_count, value, &[]);
+        turns::end_following(self.index);
+        standstill::sleep_forever();
+    }
+
+    /// Reports the first divergence; `name` is that of a file that it is about.
+    pub fn report(&self, kind: u32, doing: Doing, other: u32, other_count: u64, value: u64, name: &[u8]) {
         /// Set by the first one, which alone writes what the tool is told.
         static REPORTED: AtomicU64 = AtomicU64::new(0);
         if REPORTED.swap(1, Relaxed) == 0 {
@@ -226,6 +276,9 @@ impl Local {
             header.divergence.value.store(value, Relaxed);
             header.divergence.other_thread.store(other, Relaxed);
             header.divergence.other_count.store(other_count, Relaxed);
+            // The last one stays 0.
+            let places = header.divergence.name.iter().take(DIVERGENCE_NAME_BYTES - 1);
+            places.zip(name).for_each(|(place, byte)| place.store(*byte, Relaxed));
             turns::follow_others(self.index);
             // Release: pairs with the Acquire in `has_diverged` and in the replayer.
             header.divergence.kind.store(kind, Release);
@@ -234,9 +287,21 @@ impl Local {
             }
             debugger::after_divergence();
         }
-        turns::end_following(self.index);
-        standstill::sleep_forever();
     }
+}
+
+/// Where schedules are learned, a stream's event has another record for what it was written to, or read from (`calls/ordered.rs`).
+fn is_of_channel(doing: Doing) -> bool {
+    doing.op == Op::Output && control::counts()
+}
+
+fn note_wait(began: u64) {
+    let progress = &control::header().progress;
+    // Relaxed: lone numbers, which the tool reads when the process has ended.
+    progress.waits.fetch_add(1, Relaxed);
+    progress
+        .waited_ns
+        .fetch_add(sys::now_ns().saturating_sub(began), Relaxed);
 }
 
 /// A thread that stops inside libc must not keep others from printing: which of two that print by ways of libc's own

@@ -734,6 +734,13 @@ pub fn is_open_to_write(file: i32) -> bool {
     flags >= 0 && flags as i32 & libc::O_ACCMODE != libc::O_RDONLY
 }
 
+/// Is it open to be written, and not to be read?
+pub fn is_only_written(file: i32) -> bool {
+    // SAFETY: touches no memory.
+    let flags = unsafe { syscall(libc::SYS_fcntl, [file as usize, libc::F_GETFL as usize, 0, 0, 0, 0]) };
+    flags >= 0 && flags as i32 & libc::O_ACCMODE == libc::O_WRONLY
+}
+
 /// The same file, opened once more, to be read.
 pub fn open_again(file: i32) -> Result<i32, i32> {
     let mut path = Line::default();

@@ -23,6 +23,10 @@
 //!   as long, before it looks for itself. The same holds for compiled code, which does not look at `wake_at` at all: it comes to the runtime when it has come to
 //!   `gate`, which a sleeper lowers, and which the thread itself may be about to raise.
 //! - *A wait that cannot end is reported where it can*: [`Gates::is_stuck`].
+//!
+//! That is one of two relays of the turn (PEREGRINE, section 3.2), *semaphore*. With the other one, *flag*, who waits looks at the count and never sleeps: nobody has to be
+//! woken, and nothing of the above matters. After a few looks it offers its processor to others, so that more threads than processors come
+//! along. *Auto* looks as long as that has paid, and sleeps then.
 use crate::planted::Fault;
 use crate::planted::is_planted;
 use core::sync::atomic::Ordering::Acquire;
@@ -31,6 +35,7 @@ use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::Ordering::SeqCst;
 use machine::Machine;
 use machine::Word;
+use runtime_abi::relay::Relay;
 use runtime_abi::thread_state;
 
 /// The words of a thread that others look at.
@@ -77,8 +82,11 @@ pub const LOOK_AFTER_NS: u64 = 1_000_000;
 const LOOK_AFTER_NS_MAX: u64 = 64_000_000;
 /// Looks at the other thread's count before going to sleep.
 pub const SPINS_AT_FIRST: u32 = 512;
-const SPINS_MAX: u32 = 4096;
+/// Some tens of microseconds: about as long as it takes to wake somebody.
+pub const SPINS_MAX: u32 = 4096;
 const SPINS_MIN: u32 = 32;
+/// By flag: looks between two offers of the processor. Some 2 µs, which is more than a hand-over takes between threads that both run.
+const LOOKS_EACH: u32 = 64;
 
 /// The thread of `slot` has completed so many events more.
 #[inline(always)]
@@ -126,8 +134,8 @@ pub struct Gates<M: Machine, S: Slots<M>> {
 }
 
 impl<M: Machine, S: Slots<M>> Gates<M, S> {
-    /// Holds `me` until `thread` has completed `count` events. `spins`: how often it looks before it sleeps; what pays next time comes back.
-    pub fn wait_for(&self, me: u32, thread: u32, count: u64, spins: u32) -> (Waited, u32) {
+    /// Holds `me` until `thread` has completed `count` events. `spins`: how often the relay `auto` looks before it sleeps; what pays next time comes back.
+    pub fn wait_for(&self, me: u32, thread: u32, count: u64, relay: Relay, spins: u32) -> (Waited, u32) {
         let awaited = self.slots.slot(thread);
         // Acquire: pairs with the Release in `complete_many` and with compiled code's plain stores, which x86
         // keeps in order after the accesses they count.
@@ -138,8 +146,13 @@ impl<M: Machine, S: Slots<M>> Gates<M, S> {
         let own = self.slots.slot(me);
         // Compiled code may have come here without waking anybody.
         wake_sleepers(self.machine, own);
+        let looks = match relay {
+            Relay::Auto => spins,
+            Relay::Flag => LOOKS_EACH,
+            Relay::Semaphore => 0,
+        };
         // Spinning pays if the other thread runs at the same time, which only trying shows.
-        for _ in 0..spins {
+        for _ in 0..looks {
             self.machine.spin();
             if arrived() {
                 return (Waited::Arrived, (spins + spins / 8).min(SPINS_MAX));
@@ -149,11 +162,35 @@ impl<M: Machine, S: Slots<M>> Gates<M, S> {
         own.wait_count().store(count, Relaxed);
         // Release: pairs with the Acquire in `follow_waits`.
         own.state().store(thread_state::WAITING, Release);
-        let waited = self.sleep(me, thread, count, arrived);
+        let waited = match relay {
+            Relay::Flag => self.look(me, arrived),
+            Relay::Auto | Relay::Semaphore => self.sleep(me, thread, count, arrived),
+        };
         if waited == Waited::Arrived {
             own.state().store(thread_state::RUNNING, Relaxed);
         }
         (waited, (spins / 2).max(SPINS_MIN))
+    }
+
+    /// By flag: looks until it has come.
+    fn look(&self, me: u32, arrived: impl Fn() -> bool) -> Waited {
+        let mut looks = 0u32;
+        loop {
+            if arrived() {
+                return Waited::Arrived;
+            }
+            if self.slots.has_diverged() {
+                return Waited::Diverged;
+            }
+            if self.is_stuck(me) {
+                return Waited::Stuck;
+            }
+            match looks % LOOKS_EACH {
+                0 => self.machine.yield_now(),
+                _ => self.machine.spin(),
+            }
+            looks = looks.wrapping_add(1);
+        }
     }
 
     fn sleep(&self, me: u32, thread: u32, count: u64, arrived: impl Fn() -> bool) -> Waited {

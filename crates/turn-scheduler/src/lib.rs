@@ -1,4 +1,5 @@
-//! Who may go on in a replay: one thread at a time ([`Turns`]), and threads that wait at gates ([`gates`]).
+//! Who may go on in a replay: one thread at a time ([`Turns`]), and threads that wait at gates ([`gates`]). And who goes on for a while in a run from which a schedule is
+//! learned ([`lease`]).
 //!
 //! This is logic alone. What it needs of the machine are words, futexes and fences ([`machine::Machine`]); what it needs of the
 //! process around it says [`Process`]: the recorded order, how far the threads are, words of the program. It maps no file, walks no stack and
@@ -45,6 +46,7 @@ mod futex;
 pub mod gates;
 mod hand_over;
 mod holds;
+pub mod lease;
 mod order;
 mod planted;
 mod points;

@@ -1,4 +1,6 @@
 // Bytes that go to the kernel while other threads rewrite them: what is sent is what a replay sends, whichever call takes them.
+// Of recordings by oreo, one in five to ten does not come back on a busy machine; why was not found.
+//# not-by: oreo
 //# threads: 4
 //# expect: pass
 #define _GNU_SOURCE

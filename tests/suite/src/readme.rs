@@ -100,7 +100,10 @@ fn follow(sandbox: &Sandbox, section: &Section) -> Checked {
         "Install" => repository(),
         "Your own program" => own_project(sandbox)?,
         _ => {
-            copy(&tool::guests(), &sandbox.work().join("tests/guests"))?;
+            for folder in ["", "deterministic"] {
+                let copied = sandbox.work().join("tests/guests").join(folder);
+                copy(&tool::guests().join(folder), &copied)?;
+            }
             sandbox.work().to_owned()
         }
     };

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::path::PathBuf;
 use std::process;
 use std::process::Command;
 use std::process::ExitStatus;
@@ -21,7 +22,9 @@ use std::time::Instant;
 
 /// The variable by which whatever a program leaves behind is found.
 const MARK: &str = "REFRAIN_PEER";
+const LOOK_AGAIN_FIRST: Duration = Duration::from_micros(100);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+const LOOKS_PER_RUN: u32 = 50;
 
 pub struct Limits {
     time: Duration,
@@ -42,6 +45,7 @@ pub struct Ended {
     pub stderr: String,
     /// Before the limit?
     pub is_over: bool,
+    pub elapsed: Duration,
 }
 
 impl Ended {
@@ -65,22 +69,48 @@ impl Ended {
 }
 
 /// Runs it in a directory of its own below `place`, with nothing to read.
-pub fn run(place: &Path, mut command: Command, limits: Limits) -> io::Result<Ended> {
+pub fn run(place: &Path, command: Command, limits: Limits) -> io::Result<Ended> {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Relaxed);
-    let mark = format!("{}-{number}", process::id());
     let directory = place.join(format!("in-{number}"));
     fs::create_dir_all(&directory)?;
-    let (stdout, stderr) = (place.join(format!("{number}.out")), place.join(format!("{number}.err")));
-    let mut child = command
-        .current_dir(&directory)
-        .env(MARK, &mark)
-        .stdin(Stdio::null())
-        .stdout(File::create(&stdout)?)
-        .stderr(File::create(&stderr)?)
-        .process_group(0)
-        .spawn()?;
+    let streams = Streams {
+        stdin: None,
+        stdout: place.join(format!("{number}.out")),
+        stderr: place.join(format!("{number}.err")),
+    };
+    let mark = format!("{}-{number}", process::id());
+    run_in(&directory, &mark, &streams, command, limits)
+}
+
+/// Where it reads from, if from anything, and writes to.
+pub struct Streams {
+    pub stdin: Option<PathBuf>,
+    pub stdout: PathBuf,
+    pub stderr: PathBuf,
+}
+
+/// Runs it there. Nobody else's processes may have the mark at the same time.
+pub fn run_in(
+    directory: &Path,
+    mark: &str,
+    streams: &Streams,
+    mut command: Command,
+    limits: Limits,
+) -> io::Result<Ended> {
+    let stdin = match &streams.stdin {
+        Some(path) => Stdio::from(File::open(path)?),
+        None => Stdio::null(),
+    };
+    command
+        .current_dir(directory)
+        .env(MARK, mark)
+        .stdin(stdin)
+        .stdout(File::create(&streams.stdout)?)
+        .stderr(File::create(&streams.stderr)?)
+        .process_group(0);
     let began = Instant::now();
+    let mut child = command.spawn()?;
     let mut is_over = true;
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -88,17 +118,20 @@ pub fn run(place: &Path, mut command: Command, limits: Limits) -> io::Result<End
         }
         if is_over && began.elapsed() > limits.time {
             is_over = false;
-            end_all(&mark);
+            end_all(mark);
         }
-        thread::sleep(LOOK_AGAIN);
+        // Often enough that a short time is not measured too long.
+        thread::sleep((began.elapsed() / LOOKS_PER_RUN).clamp(LOOK_AGAIN_FIRST, LOOK_AGAIN));
     };
-    end_all(&mark);
+    let elapsed = began.elapsed();
+    end_all(mark);
     let text = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(Ended {
         status,
-        stdout: text(&stdout)?,
-        stderr: text(&stderr)?,
+        stdout: text(&streams.stdout)?,
+        stderr: text(&streams.stderr)?,
         is_over,
+        elapsed,
     })
 }
 

@@ -13,6 +13,7 @@ Exit status: 0 done, 1 `check` found something wrong, 2 wrong usage, 3 the cache
 Examples:
   refrain schedules ls                          what was learned, for which program and arguments
   refrain schedules info 3fd9                   everything that is known of one of them
+  refrain schedules why -- ./prog 4 data        hit or miss, and which argument or variable is another one
   refrain schedules check                       is every byte the one that was written?
   refrain schedules rm 3fd9                     the next `refrain run` learns it again
   refrain schedules pack -o bank.schedules      all of them in one file
@@ -41,6 +42,12 @@ pub enum SchedulesCommand {
     Info {
         /// A name that `ls` prints, or the beginning of one
         name: OsString,
+    },
+    /// Say whether the next `refrain run` of a command finds a schedule, and if not, what is another thing
+    Why {
+        /// The program and its arguments
+        #[arg(required = true, last = true, value_name = "PROG ARGS")]
+        command: Vec<OsString>,
     },
     /// Compare every byte with its checksum; exit status 1 if something is wrong
     Check {

@@ -106,6 +106,21 @@ fn write_learned(out: &mut dyn Write, meta: &ScheduleMeta) -> io::Result<()> {
             some_of(&learned.unordered_reads, NAMES_SHOWN)
         )?;
     }
+    if !learned.unordered_waits.is_empty() {
+        writeln!(
+            out,
+            "unordered   its threads may have met, in an order that is not kept, by: {}",
+            some_of(&learned.unordered_waits, NAMES_SHOWN)
+        )?;
+    }
+    if !learned.unobserved.is_empty() {
+        let names: Vec<String> = learned.unobserved.iter().map(ToString::to_string).collect();
+        writeln!(
+            out,
+            "unobserved  accesses of these libraries are not ordered: {}",
+            some_of(&names, NAMES_SHOWN)
+        )?;
+    }
     let seconds = |milliseconds: u64| milliseconds as f64 / 1000.0;
     writeln!(
         out,

@@ -2,6 +2,7 @@
 mod arguments;
 mod info;
 mod travel;
+mod why;
 
 pub use arguments::SchedulesArguments;
 
@@ -29,6 +30,7 @@ pub fn schedules(arguments: &SchedulesArguments) -> Ended {
     match &arguments.command {
         SchedulesCommand::Ls => list(&cache, json),
         SchedulesCommand::Info { name } => info::info(&cache, name, json),
+        SchedulesCommand::Why { command } => why::why(&cache, command, json),
         SchedulesCommand::Check { names } => check(&cache, names, json),
         SchedulesCommand::Rm { names, all: _ } => remove(&cache, names, json),
         SchedulesCommand::Pack { names, output } => travel::pack(&cache, names, output, json),

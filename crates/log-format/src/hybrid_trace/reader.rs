@@ -5,6 +5,7 @@ use super::MAGIC;
 use super::MAX_ENTRY_BYTES;
 use super::VERSION;
 use super::head;
+use super::whole::MAX_TOLD_BYTES;
 use crate::Corrupt;
 use crate::Fault;
 use crate::decode::check_version;
@@ -69,7 +70,7 @@ pub struct TraceReader<R> {
 }
 
 /// Why an entry cannot be decoded: its bytes end, or are none that we write.
-enum Undecodable {
+pub(super) enum Undecodable {
     Cut,
     Fault(Fault),
 }
@@ -77,6 +78,15 @@ enum Undecodable {
 impl<R: Read> TraceReader<R> {
     /// `reader` is at the beginning of the trace of `thread`.
     pub fn open(reader: R, thread: ThreadIndex) -> Result<TraceReader<R>, TraceError> {
+        TraceReader::open_as(reader, thread, MAGIC, VERSION)
+    }
+
+    pub(super) fn open_as(
+        reader: R,
+        thread: ThreadIndex,
+        expected_magic: u64,
+        newest: u32,
+    ) -> Result<TraceReader<R>, TraceError> {
         let mut opened = TraceReader {
             reader,
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
@@ -95,11 +105,11 @@ impl<R: Read> TraceReader<R> {
             return Err(Corrupt::at(bytes.len(), Fault::NoHeader { expected, found }).into());
         }
         let (magic, version, owner) = (u64_at(bytes, 0), u32_at(bytes, 8), u32_at(bytes, 12));
-        if magic != MAGIC {
-            let expected = MAGIC;
+        if magic != expected_magic {
+            let expected = expected_magic;
             return Err(Corrupt::at(0, Fault::Magic { expected, found: magic }).into());
         }
-        check_version(version, 8, VERSION)?;
+        check_version(version, 8, newest)?;
         if owner != thread.0 {
             let expected = thread.0;
             return Err(Corrupt::at(12, Fault::Thread { expected, found: owner }).into());
@@ -136,8 +146,24 @@ impl<R: Read> TraceReader<R> {
         Ok(())
     }
 
-    fn read_entry(&mut self) -> Result<Option<TraceEntry>, TraceError> {
-        if self.end - self.start < MAX_ENTRY_BYTES && !self.is_all {
+    /// The next entry by `decode`; none behind the last, nor behind an error.
+    pub(super) fn next_by<T>(
+        &mut self,
+        decode: impl FnOnce(&mut Bytes<'_>, &mut Expected) -> Result<T, Undecodable>,
+    ) -> Option<Result<T, TraceError>> {
+        if self.is_over {
+            return None;
+        }
+        let read = self.read_entry(decode).transpose();
+        self.is_over = !matches!(read, Some(Ok(_)));
+        read
+    }
+
+    fn read_entry<T>(
+        &mut self,
+        decode: impl FnOnce(&mut Bytes<'_>, &mut Expected) -> Result<T, Undecodable>,
+    ) -> Result<Option<T>, TraceError> {
+        if self.end - self.start < MAX_ENTRY_BYTES.max(MAX_TOLD_BYTES) && !self.is_all {
             self.fill()?;
         }
         let mut bytes = Bytes {
@@ -168,16 +194,11 @@ impl<R: Read> Iterator for TraceReader<R> {
     type Item = Result<TraceEntry, TraceError>;
 
     fn next(&mut self) -> Option<Result<TraceEntry, TraceError>> {
-        if self.is_over {
-            return None;
-        }
-        let read = self.read_entry().transpose();
-        self.is_over = !matches!(read, Some(Ok(_)));
-        read
+        self.next_by(decode)
     }
 }
 
-fn decode(bytes: &mut Bytes<'_>, expected: &mut Expected) -> Result<TraceEntry, Undecodable> {
+pub(super) fn decode(bytes: &mut Bytes<'_>, expected: &mut Expected) -> Result<TraceEntry, Undecodable> {
     let first = bytes.byte()?;
     match first & head::WHAT {
         head::ACCESS => decode_access(first, bytes, expected),
@@ -257,21 +278,32 @@ fn decode_access(first: u8, bytes: &mut Bytes<'_>, expected: &mut Expected) -> R
     })
 }
 
-struct Bytes<'a> {
+pub(super) struct Bytes<'a> {
     bytes: &'a [u8],
     read: usize,
 }
 
 impl Bytes<'_> {
+    /// The next one, which stays to be read.
+    pub(super) fn peek(&self) -> Result<u8, Undecodable> {
+        self.bytes.get(self.read).copied().ok_or(Undecodable::Cut)
+    }
+
+    pub(super) fn take(&mut self, length: usize) -> Result<&[u8], Undecodable> {
+        let taken = self.bytes.get(self.read..).and_then(|rest| rest.get(..length));
+        self.read += length;
+        taken.ok_or(Undecodable::Cut)
+    }
+
     #[inline]
-    fn byte(&mut self) -> Result<u8, Undecodable> {
+    pub(super) fn byte(&mut self) -> Result<u8, Undecodable> {
         let byte = *self.bytes.get(self.read).ok_or(Undecodable::Cut)?;
         self.read += 1;
         Ok(byte)
     }
 
     #[inline]
-    fn varint(&mut self) -> Result<u64, Undecodable> {
+    pub(super) fn varint(&mut self) -> Result<u64, Undecodable> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(7) {
             let byte = self.byte()?;
@@ -287,17 +319,17 @@ impl Bytes<'_> {
         Err(Undecodable::Fault(Fault::TooBig))
     }
 
-    fn difference(&mut self) -> Result<i64, Undecodable> {
+    pub(super) fn difference(&mut self) -> Result<i64, Undecodable> {
         Ok(unzigzag(self.varint()?))
     }
 
     /// A signed difference of 32 bits.
-    fn difference32(&mut self) -> Result<u32, Undecodable> {
+    pub(super) fn difference32(&mut self) -> Result<u32, Undecodable> {
         let difference = i32::try_from(self.difference()?).map_err(|_| Undecodable::Fault(Fault::TooBig))?;
         Ok(difference as u32)
     }
 
-    fn number32(&mut self) -> Result<u32, Undecodable> {
+    pub(super) fn number32(&mut self) -> Result<u32, Undecodable> {
         u32::try_from(self.varint()?).map_err(|_| Undecodable::Fault(Fault::TooBig))
     }
 }

@@ -1,6 +1,7 @@
 //! Enforcing a schedule that was learned: the program runs with its own input and output, and we watch it through its control memory.
 use crate::Error;
 use crate::Result;
+use crate::call_names::call_name;
 use crate::call_sites::CallSites;
 use crate::deterministic::Subject;
 use crate::launch;
@@ -19,8 +20,12 @@ use run_store::ScheduleEntry;
 use run_store::ScheduleFile;
 use runtime_abi::counting::CountingFor;
 use runtime_abi::divergence;
+use runtime_abi::input_difference;
 use runtime_abi::policy::Pair;
+use runtime_abi::relay::OnDivergence;
+use runtime_abi::relay::Relay;
 use std::fmt;
+use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -44,6 +49,11 @@ pub struct Enforcing {
     pub order: Order,
     /// Delays at gates, which must not change anything; 0: none.
     pub jitter_seed: u64,
+    /// How threads wait for their turns.
+    pub relay: Relay,
+    pub on_divergence: OnDivergence,
+    /// How long threads wait at gates is measured.
+    pub measure_waits: bool,
 }
 
 /// What was seen of such a run.
@@ -53,12 +63,63 @@ pub struct Enforced {
     /// It left its schedule here.
     pub left: Option<Left>,
     pub elapsed: Duration,
+    /// Calls, and bytes that they brought in, that were compared with the learned ones.
+    pub compared_calls: u64,
+    pub compared_bytes: u64,
+    /// If it was measured: how often a thread had to wait at a gate, and how long that took, all threads together.
+    pub waits: u64,
+    pub waited: Duration,
 }
 
 /// Where a program left its schedule.
 #[derive(Debug)]
 pub struct Left {
     report: DivergenceReport,
+    /// The file that it is about, if that is known.
+    name: String,
+}
+
+impl Left {
+    /// Was it because something else came in?
+    pub fn is_input(&self) -> bool {
+        self.report.kind == divergence::INPUT
+    }
+
+    fn describe_input(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = &self.report;
+        let call = call_name(report.object as u32);
+        let of_file = match self.name.as_str() {
+            "" => String::new(),
+            name => format!(" of {name}"),
+        };
+        let returned = |result: u64| match result as i64 {
+            error @ -4095..=-1 => io::Error::from_raw_os_error(-error as i32).to_string(),
+            result => result.to_string(),
+        };
+        match report.other_thread {
+            input_difference::RESULT => write!(
+                f,
+                "got {} from {call}{of_file}, and {} when the schedule was learned",
+                returned(report.value),
+                returned(report.other_count)
+            ),
+            input_difference::CALL => write!(
+                f,
+                "made the call {call}{of_file} where it made {} when the schedule was learned",
+                call_name(report.other_count as u32)
+            ),
+            input_difference::MORE => {
+                write!(
+                    f,
+                    "made the call {call}{of_file}, and had made its last one when the schedule was learned"
+                )
+            }
+            _ => write!(
+                f,
+                "got other bytes from {call}{of_file} than when the schedule was learned"
+            ),
+        }
+    }
 }
 
 impl fmt::Display for Left {
@@ -70,6 +131,7 @@ impl fmt::Display for Left {
             divergence::STUCK => write!(f, "waits for thread {}, which never comes there", report.other_thread),
             divergence::SHORT => write!(f, "ended before it had done all that the schedule has of it"),
             divergence::THREAD => write!(f, "created a thread that the schedule does not have"),
+            divergence::INPUT => self.describe_input(f),
             divergence::POINT => write!(f, "did not come to an access that the schedule orders"),
             kind => write!(f, "went another way (kind {kind})"),
         }?;
@@ -85,6 +147,9 @@ impl Subject {
         let settings = RunSettings {
             counting: CountingFor::Points,
             jitter_seed: NonZeroU64::new(options.jitter_seed),
+            relay: options.relay,
+            on_divergence: options.on_divergence,
+            measure_waits: options.measure_waits,
             ..self.meta.settings.in_replay(Pair::REPLAY_WITH_LIVE_INPUTS)
         };
         let setting = Setting {
@@ -104,7 +169,7 @@ impl Subject {
             source,
         })?;
         drop(command);
-        let (outcome, report) = watch(child, &control)?;
+        let (outcome, report) = watch(child, &control, options.on_divergence)?;
         let elapsed = began.elapsed();
         let header = control.header()?;
         if !header.attached && report.is_none() {
@@ -114,10 +179,25 @@ impl Subject {
         }
         Ok(Enforced {
             outcome,
-            left: report.map(|report| Left { report }),
+            left: report.map(|report| Left {
+                report,
+                name: shown_name(&header.divergence_name),
+            }),
+            compared_calls: header.compared[0],
+            compared_bytes: header.compared[1],
+            waits: header.waited[0],
+            waited: Duration::from_nanos(header.waited[1]),
             elapsed,
         })
     }
+}
+
+/// A name that came from the program, for a sentence on one line.
+fn shown_name(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
+        .chars()
+        .map(|character| if character.is_control() { '?' } else { character })
+        .collect()
 }
 
 /// Where the runtime finds what it is to enforce.
@@ -149,15 +229,23 @@ fn directory_for(entry: &ScheduleEntry, order: Order) -> Result<Directory<'_>> {
     let write = |file: ScheduleFile, bytes: &[u8]| run_store::write_whole(&temporary.path.join(file.name()), bytes);
     write(ScheduleFile::Schedule, &log_format::schedule::encode(&schedule))?;
     write(ScheduleFile::Points, &log_format::points::encode(&points))?;
+    write(
+        ScheduleFile::Inputs,
+        &entry.read(ScheduleFile::Inputs)?.unwrap_or_default(),
+    )?;
     Ok(Directory::Temporary(temporary))
 }
 
-/// Waits for the program's end. One that leaves its schedule is stopped.
-fn watch(mut child: Child, control: &ControlFile) -> Result<(Outcome, Option<DivergenceReport>)> {
+/// Waits for the program's end. One that leaves its schedule is stopped, unless it is to go on.
+fn watch(
+    mut child: Child,
+    control: &ControlFile,
+    on_divergence: OnDivergence,
+) -> Result<(Outcome, Option<DivergenceReport>)> {
     let ended = sys::process_descriptor(child.id()).map_err(Error::Wait)?;
     loop {
         sys::wait_readable(ended.as_fd(), Some(LOOK_EVERY)).map_err(Error::Wait)?;
-        let report = control.header()?.divergence;
+        let report = (control.header()?.divergence).filter(|_| on_divergence == OnDivergence::Stop);
         if report.is_some() {
             // An error means that it has ended already.
             let _ = child.kill();

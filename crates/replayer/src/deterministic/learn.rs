@@ -7,6 +7,9 @@ use crate::campaign::Campaign;
 use crate::campaign::Keep;
 use crate::campaign::Recorded;
 use crate::deterministic::Subject;
+use crate::deterministic::libraries::Libraries;
+use crate::deterministic::libraries::identified;
+use crate::deterministic::unordered;
 use crate::inputs::What;
 use crate::inputs::load_inputs;
 use crate::loaded::LoadedRun;
@@ -23,23 +26,32 @@ use log_format::hybrid_trace;
 use log_format::hybrid_trace::TraceReader;
 use run_model::EnforcedPoint;
 use run_model::Kind;
+use run_model::Op;
 use run_model::Place;
+use run_model::Record;
 use run_model::ThreadIndex;
 use run_model::TraceEntry;
 use run_store::LearnGuard;
 use run_store::Learned;
 use run_store::Outcome;
+use run_store::RunDirectory;
 use run_store::ScheduleEntry;
 use run_store::ScheduleFile;
 use run_store::Store;
+use runtime_abi::compared::is_live;
 use runtime_abi::counting::CountingFor;
+use runtime_abi::inputs_file::InputEntry;
+use runtime_abi::inputs_file::LEARNED_EXTENSION;
 use runtime_abi::points_file::LAST_ACCESS;
+use runtime_abi::points_file::NO_ACCESS;
 use runtime_abi::policy::Inputs;
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 use std::time::SystemTime;
 use std::time::UNIX_EPOCH;
@@ -126,11 +138,14 @@ impl<'a> Learning<'a> {
         let began = Instant::now();
         let threads = loaded.logs.threads.len();
         let sealed = sealed(&loaded, &plan.directory);
-        let relaxed = hybrid_schedule::relax(traces(&plan.directory, threads)?).map_err(unusable)?;
-        schedule_checker::hybrid::check_hybrid(traces(&plan.directory, threads)?, &relaxed.schedule)
+        let lone = Rc::new(used_by_one_thread(&loaded));
+        let relaxed = hybrid_schedule::relax(traces(&plan.directory, threads, &lone)?).map_err(unusable)?;
+        schedule_checker::hybrid::check_hybrid(traces(&plan.directory, threads, &lone)?, &relaxed.schedule)
             .map_err(unusable)?;
-        let last = last_accesses(&loaded, &plan.directory, &relaxed)?;
-        let files = files(&loaded, &relaxed, last);
+        let last = last_accesses(&loaded, traces(&plan.directory, threads, &lone)?, &relaxed)?;
+        let inputs = learned_inputs(&loaded.run, threads)?;
+        let mut files = files(&loaded, &relaxed, last);
+        files.push((ScheduleFile::Inputs, log_format::learned::encode(&inputs)));
         let statistics = relaxed.statistics;
         let learned = Learned {
             steps: relaxed.schedule.steps.len() as u64,
@@ -154,6 +169,8 @@ impl Learning<'_> {
     fn learned(&self, loaded: &LoadedRun) -> Learned {
         Learned {
             learned_at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+            libraries: identified(&loaded.meta),
+            unobserved: Libraries::of(&loaded.meta).unobserved,
             outcome: self.outcome(),
             ended_in: loaded.ended_in,
             threads: loaded.logs.threads.len() as u32,
@@ -163,6 +180,7 @@ impl Learning<'_> {
             pruned: 0,
             accesses: 0,
             unordered_reads: outside(loaded),
+            unordered_waits: unordered::waits(loaded),
             recording_ms: self.recorded.elapsed.as_millis() as u64,
             solving_ms: 0,
             tracing_ms: 0,
@@ -172,54 +190,73 @@ impl Learning<'_> {
     }
 }
 
-/// Calls by which a program gets what may be another thing next time, whatever its schedule is.
-const FROM_OUTSIDE: [i64; 18] = [
-    libc::SYS_clock_gettime,
-    libc::SYS_getcpu,
-    libc::SYS_getpid,
-    libc::SYS_getppid,
-    libc::SYS_getrandom,
-    libc::SYS_gettid,
-    libc::SYS_gettimeofday,
-    libc::SYS_getrusage,
-    libc::SYS_pread64,
-    libc::SYS_preadv,
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_sysinfo,
-    libc::SYS_time,
-    libc::SYS_times,
-    libc::SYS_uname,
-];
-
-/// What the recorded run got in such ways: the names of the calls, each once.
+/// What the recorded run got that may be another thing next time, and is not compared: the names of the calls, each once.
 fn outside(loaded: &LoadedRun) -> Vec<String> {
     let threads = 0..loaded.logs.threads.len() as u32;
     let inputs = threads.flat_map(|thread| load_inputs(&loaded.run, thread).0);
     let names = inputs.filter_map(|input| match input.what {
-        What::Call(number) if FROM_OUTSIDE.contains(&i64::from(number)) => Some(call_name(number)),
+        What::Call(number) if is_live(number) => Some(call_name(number)),
         _ => None,
     });
     names.collect::<BTreeSet<String>>().into_iter().collect()
+}
+
+/// What each thread got when the run was recorded. One that got nothing has no file.
+fn learned_inputs(run: &RunDirectory, threads: usize) -> Result<Vec<Vec<InputEntry>>> {
+    let of_thread = |thread: usize| {
+        let thread = ThreadIndex(thread as u32);
+        let (name, length) = log_format::file_name(thread, LEARNED_EXTENSION);
+        let path = run.path().join(String::from_utf8_lossy(&name[..length]).as_ref());
+        match fs::read(&path) {
+            Ok(bytes) => log_format::learned::decode_thread(&bytes, thread).map_err(unusable),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(run_store::Error::io("read", &path, e).into()),
+        }
+    };
+    (0..threads).map(of_thread).collect()
 }
 
 fn unusable(why: impl std::fmt::Display) -> Error {
     Error::NoHybridSchedule { why: why.to_string() }
 }
 
-/// The traces of all threads. One that never began has none.
-fn traces(directory: &Path, threads: usize) -> Result<Vec<Trace>> {
+fn is_about_call(op: Op) -> bool {
+    matches!(op, Op::CallIssue | Op::CallPart | Op::CallReturn)
+}
+
+/// Files and channels that only one thread has used: the order of its calls is its own. A stream of libc's has a record with what it was written to, if others
+/// used that before; and if others did so after it, they have one that names it.
+fn used_by_one_thread(loaded: &LoadedRun) -> BTreeSet<u64> {
+    let mut users = BTreeMap::<u64, BTreeSet<u32>>::new();
+    for (thread, log) in (0u32..).zip(&loaded.logs.threads) {
+        for record in &log.records {
+            if is_about_call(record.op) || record.op == Op::Output {
+                let users = users.entry(record.object).or_default();
+                users.insert(thread);
+                users.extend(record.sources.iter().map(|source| source.thread.0));
+            }
+        }
+    }
+    users.retain(|_, users| users.len() == 1);
+    users.into_keys().collect()
+}
+
+/// The traces of all threads. One that never began has none. Calls on what is `lone` have no position.
+fn traces(directory: &Path, threads: usize, lone: &Rc<BTreeSet<u64>>) -> Result<Vec<Trace>> {
+    let lone = || Rc::clone(lone);
     let open = |thread: usize| {
         let (name, length) = log_format::file_name(ThreadIndex(thread as u32), hybrid_trace::EXTENSION);
         let path = directory.join(String::from_utf8_lossy(&name[..length]).as_ref());
         match File::open(&path) {
             Ok(file) => {
                 let reader = TraceReader::open(file, ThreadIndex(thread as u32)).map_err(unusable)?;
-                Ok(Trace { reader: Some(reader) })
+                let reader = Some(reader);
+                Ok(Trace { reader, lone: lone() })
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Trace { reader: None }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Trace {
+                reader: None,
+                lone: lone(),
+            }),
             Err(e) => Err(run_store::Error::io("read", &path, e).into()),
         }
     };
@@ -228,18 +265,24 @@ fn traces(directory: &Path, threads: usize) -> Result<Vec<Trace>> {
 
 struct Trace {
     reader: Option<TraceReader<File>>,
+    lone: Rc<BTreeSet<u64>>,
 }
 
 impl Iterator for Trace {
     type Item = std::result::Result<TraceEntry, hybrid_trace::TraceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.reader.as_mut()?.next()
+        let entry = self.reader.as_mut()?.next()?;
+        let is_alone = |record: &Record| is_about_call(record.op) && self.lone.contains(&record.object);
+        Some(match entry {
+            Ok(TraceEntry::Ordered { record, .. }) if is_alone(&record) => Ok(TraceEntry::Unordered),
+            entry => entry,
+        })
     }
 }
 
 /// Why no schedule can be made of this run, if so.
-fn never_usable(loaded: &LoadedRun) -> Option<String> {
+pub(super) fn never_usable(loaded: &LoadedRun) -> Option<String> {
     let ending = loaded.meta.ending.as_ref();
     if let Some(truncated) = ending.and_then(|ending| ending.truncated.as_ref()) {
         return Some(format!("its recording is not complete, because {truncated}"));
@@ -253,6 +296,11 @@ fn never_usable(loaded: &LoadedRun) -> Option<String> {
     if let [place, ..] = loaded.sites.unobserved_assembly().as_slice() {
         return Some(format!(
             "inline assembly accesses memory in ways that are not observed: {place}"
+        ));
+    }
+    if let [path, ..] = Libraries::of(&loaded.meta).uncounted.as_slice() {
+        return Some(format!(
+            "the library {path} was built with `refrain cc` without --det; build it with --det, too"
         ));
     }
     None
@@ -277,7 +325,7 @@ fn sealed(loaded: &LoadedRun, directory: &Path) -> Option<String> {
 }
 
 /// Of each thread that was cut off when the process ended: its last access. What it would do next may race with the end.
-fn last_accesses(loaded: &LoadedRun, directory: &Path, relaxed: &Relaxed) -> Result<Vec<Option<EnforcedPoint>>> {
+fn last_accesses(loaded: &LoadedRun, traces: Vec<Trace>, relaxed: &Relaxed) -> Result<Vec<Option<EnforcedPoint>>> {
     let threads = loaded.logs.threads.len();
     let ending = loaded.ended_in.map_or(0, |(thread, _)| thread as usize);
     let mut is_cut_off = vec![true; threads];
@@ -291,8 +339,11 @@ fn last_accesses(loaded: &LoadedRun, directory: &Path, relaxed: &Relaxed) -> Res
         is_cut_off[step.thread.0 as usize] = false;
     }
     let last = |(thread, trace): (usize, Trace)| {
+        if !is_cut_off[thread] || trace.reader.is_none() {
+            return Ok(None);
+        }
         let (mut segment, mut last) = (0, None);
-        for entry in trace.take_while(|_| is_cut_off[thread]) {
+        for entry in trace {
             match entry.map_err(unusable)? {
                 TraceEntry::Access { at: place, .. } => {
                     last = Some(EnforcedPoint {
@@ -304,10 +355,16 @@ fn last_accesses(loaded: &LoadedRun, directory: &Path, relaxed: &Relaxed) -> Res
                 TraceEntry::Ordered { .. } | TraceEntry::Unordered => segment += 1,
             }
         }
-        // Events stop a thread by themselves.
-        Ok(last.filter(|last: &EnforcedPoint| last.segment == segment))
+        // Events stop a thread by themselves. If it has done nothing since the last one, as far as anybody saw, it does no access at all.
+        let nothing = EnforcedPoint {
+            segment,
+            place: Place::default(),
+            event: NO_ACCESS,
+        };
+        let last = last.filter(|last: &EnforcedPoint| last.segment == segment);
+        Ok(Some(last.unwrap_or(nothing)))
     };
-    traces(directory, threads)?.into_iter().enumerate().map(last).collect()
+    traces.into_iter().enumerate().map(last).collect()
 }
 
 fn files(loaded: &LoadedRun, relaxed: &Relaxed, last: Vec<Option<EnforcedPoint>>) -> Vec<(ScheduleFile, Vec<u8>)> {

@@ -6,13 +6,25 @@
 //!            └────▶ miss ── record ── recover ── traced replay ── relax ── check ── compile ──▶ the cache
 //! ```
 mod enforce;
+mod follow;
 mod learn;
+mod libraries;
+mod unordered;
+mod whole;
 
 pub use enforce::Enforced;
 pub use enforce::Enforcing;
 pub use enforce::Left;
 pub use enforce::Order;
+pub use follow::Astray;
+pub use follow::Followed;
+pub use follow::Follower;
 pub use learn::Learning;
+pub use runtime_abi::relay::OnDivergence;
+pub use runtime_abi::relay::Relay;
+pub use whole::KeptTrace;
+pub use whole::KeptTraceError;
+pub use whole::TracedRun;
 
 use crate::Error;
 use crate::Result;

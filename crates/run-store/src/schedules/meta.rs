@@ -2,8 +2,11 @@
 use super::key::ScheduleKey;
 use super::key::is_hash;
 use crate::Error;
+use crate::FileIdentity;
+use crate::FileState;
 use crate::Outcome;
 use crate::Result;
+use crate::Text;
 use crate::checked;
 use serde::Deserialize;
 use serde::Serialize;
@@ -11,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Version of the cache's entries that this build writes and reads.
-pub const SCHEDULE_VERSION: u32 = 1;
+pub const SCHEDULE_VERSION: u32 = 2;
 /// Of every file of an entry.
 pub const SCHEDULE_FILE_BYTES_MAX: u64 = 1 << 30;
 /// No honest metadata is near this; a bigger file is not read into memory.
@@ -29,14 +32,17 @@ pub enum ScheduleFile {
     Points,
     /// The hybrid schedule for people, with lines of the source.
     Steps,
+    /// What came in when it was learned: digests.
+    Inputs,
 }
 
 impl ScheduleFile {
-    pub const ALL: [ScheduleFile; 4] = [
+    pub const ALL: [ScheduleFile; 5] = [
         ScheduleFile::Hybrid,
         ScheduleFile::Schedule,
         ScheduleFile::Points,
         ScheduleFile::Steps,
+        ScheduleFile::Inputs,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +51,7 @@ impl ScheduleFile {
             ScheduleFile::Schedule => "schedule",
             ScheduleFile::Points => "points",
             ScheduleFile::Steps => "steps",
+            ScheduleFile::Inputs => "inputs",
         }
     }
 }
@@ -68,11 +75,23 @@ pub struct ScheduleMeta {
     pub(super) files: BTreeMap<ScheduleFile, FileSum>,
 }
 
+/// A shared library, as it was when a schedule was learned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    pub file: FileIdentity,
+    /// As long as the file is in this state, nobody has to read it. Elsewhere it is in another, and is read.
+    pub state: Option<FileState>,
+}
+
 /// What is known of a schedule when it is put into the cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
     /// Unix time in seconds.
     pub learned_at: u64,
+    /// The shared libraries that the program had mapped. They are no part of the key, since who starts a program does not know them.
+    pub libraries: Vec<Library>,
+    /// Those of them that are the program's own, and were not compiled to be observed.
+    pub unobserved: Vec<Text>,
     /// How the program ended that it was learned from.
     pub outcome: Outcome,
     /// The thread in which it ended, and by which signal, if that is known.
@@ -88,6 +107,8 @@ pub struct Learned {
     pub accesses: u64,
     /// Calls by which the program got what no schedule determines: bytes, clocks, process numbers.
     pub unordered_reads: Vec<String>,
+    /// Calls by which its threads may have waited for something, or changed it, in an order that no schedule keeps.
+    pub unordered_waits: Vec<String>,
     pub recording_ms: u64,
     pub solving_ms: u64,
     pub tracing_ms: u64,

@@ -5,7 +5,7 @@
 //! ```text
 //! ROOT/PROGRAM-BUILD/KEY/       an entry; BUILD and KEY are 16 digits of a hash
 //!     schedule.json             ScheduleMeta: for what it was learned, by whom; length and hash of the files beside it; its own checksum
-//!     hybrid schedule points steps       as far as there are any; the cache does not look into them
+//!     hybrid schedule points steps inputs       as far as there are any; the cache does not look into them
 //! ROOT/PROGRAM-BUILD/KEY.lock   held by who learns this entry; without a holder it means nothing
 //! ```
 //!
@@ -25,6 +25,7 @@ mod meta;
 mod owned;
 mod removal;
 mod unpack;
+mod why;
 
 pub use archive::PackedMember;
 pub use archive::ScheduleArchive;
@@ -35,11 +36,17 @@ pub use key::ScheduleKey;
 pub use key::Variable;
 pub use learn::LearnGuard;
 pub use meta::Learned;
+pub use meta::Library;
 pub use meta::SCHEDULE_FILE_BYTES_MAX;
 pub use meta::SCHEDULE_VERSION;
 pub use meta::ScheduleFile;
 pub use meta::ScheduleMeta;
 pub use unpack::UnpackedSchedules;
+pub use why::Nearest;
+pub use why::OtherArgument;
+pub use why::OtherVariable;
+pub use why::Others;
+pub use why::Unlike;
 
 use crate::Error;
 use crate::Result;

@@ -309,6 +309,6 @@ fn any_bytes_as_metadata_are_an_answer() {
     }
     assert_eq!(
         ScheduleFile::ALL.map(ScheduleFile::name),
-        ["hybrid", "schedule", "points", "steps"]
+        ["hybrid", "schedule", "points", "steps", "inputs"]
     );
 }

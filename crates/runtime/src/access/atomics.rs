@@ -19,6 +19,7 @@ use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::SeqCst;
+use run_model::Op;
 use runtime_abi::CELL_BYTES;
 
 impl Local {
@@ -67,11 +68,14 @@ impl Local {
     ) -> R {
         // SAFETY: compiled code passes a record of its site table.
         unsafe { at_access(self, site) };
-        if policy::is_imposed() {
+        if !policy::is_observed() {
             return self.perform_again(address, bytes, reach, Atomic::Yes, access, seen);
         }
         self.at_change_point();
         self.chaos.at_sync();
+        if control::counts() {
+            self.enter_turn(Op::None);
+        }
         self.access.perform_atomic(address, bytes, reach, access, alone, seen)
     }
 }

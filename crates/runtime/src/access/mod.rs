@@ -3,6 +3,7 @@
 //! process: the program's memory, the shadow's addresses, replay.
 mod assembly;
 mod atomics;
+mod declared;
 mod elements;
 pub mod late;
 pub mod loops;

@@ -28,7 +28,7 @@ impl Local {
         access: A,
         seen: S,
     ) -> R {
-        if policy::is_imposed() {
+        if !policy::is_observed() {
             return self.perform_again(address, bytes, reach, Atomic::No, access, seen);
         }
         self.at_change_point();
@@ -46,8 +46,14 @@ impl Local {
         access: impl FnOnce() -> R,
         seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> R {
-        if control::counts_for_points() && atomic == Atomic::No {
-            return self.perform_at_point(access);
+        if policy::is_free() {
+            return access();
+        }
+        if control::counts_for_points() {
+            return match atomic {
+                Atomic::No => self.perform_at_point(access),
+                Atomic::Yes => self.perform_between_steps(access),
+            };
         }
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
             self.at_safe_point();
@@ -58,7 +64,7 @@ impl Local {
         if control::counts_for_trace() {
             match atomic {
                 Atomic::No => self.trace_place(address, bytes, reach),
-                Atomic::Yes => self.note_ordered(PLAIN, gate),
+                Atomic::Yes => self.trace_between_steps(address, bytes, reach, gate),
             }
         }
         let result = if trace_file::is_on() {

@@ -1,7 +1,8 @@
-//! memcpy and its kin: many bytes, in pieces that cross no chunk boundary.
+//! memcpy and its kin: many bytes, in pieces that cross no chunk boundary but those of the main stack.
 //!
 //! A piece is one event of reading (for copies) and one of writing, whichever path is taken: how many events a call is
-//! depends on its arguments alone.
+//! depends on its arguments alone. Where the main stack begins depends on the lengths of arguments and variables, even of those that make no other
+//! schedule; so pieces do not depend on where something lies in there.
 use crate::access::Reach;
 use crate::access::plain::at_site;
 use crate::access::seen::Moved;
@@ -13,10 +14,28 @@ use access_protocol::Intent;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::CHUNK_BYTES;
+use runtime_abi::memory_map::LIBRARIES;
 
 /// Bytes from `address` to the end of its chunk.
 pub fn to_chunk_end(address: u64) -> u64 {
     CHUNK_BYTES - address % CHUNK_BYTES
+}
+
+/// Bytes from `address` to where a piece ends at the latest.
+fn to_cut(address: u64) -> u64 {
+    // The main stack is there.
+    match LIBRARIES.contains(address) {
+        true => CHUNK_BYTES,
+        false => to_chunk_end(address),
+    }
+}
+
+/// Bytes from where a piece begins at the latest to `end`.
+fn from_cut(end: u64) -> u64 {
+    match LIBRARIES.contains(end - 1) {
+        true => CHUNK_BYTES,
+        false => (end - 1) % CHUNK_BYTES + 1,
+    }
 }
 
 /// The pieces of a range or, with `other`, of two ranges cut at the same offsets: (offset, bytes).
@@ -26,9 +45,7 @@ fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
         if offset == bytes {
             return None;
         }
-        let piece = (bytes - offset)
-            .min(to_chunk_end(one + offset))
-            .min(to_chunk_end(other + offset));
+        let piece = (bytes - offset).min(to_cut(one + offset)).min(to_cut(other + offset));
         offset += piece;
         Some((offset - piece, piece))
     })
@@ -39,6 +56,9 @@ impl Local {
     fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
         if control::counts_for_points() {
             return !self.awaits_point();
+        }
+        if policy::is_free() {
+            return true;
         }
         if policy::is_imposed() {
             self.pass_acquisitions();
@@ -100,11 +120,7 @@ impl Local {
             // Overlapping upwards: from the end. The pieces, last first, without a list of them.
             let mut left = length;
             while left > 0 {
-                let (last_one, last_other) = (
-                    (target + left - 1) % CHUNK_BYTES + 1,
-                    (source + left - 1) % CHUNK_BYTES + 1,
-                );
-                let piece = left.min(last_one).min(last_other);
+                let piece = left.min(from_cut(target + left)).min(from_cut(source + left));
                 copy_piece((left - piece, piece));
                 left -= piece;
             }

@@ -1,6 +1,7 @@
 //! What the rest of the runtime asks of a thread's recorder: its events, its records, its waits.
 use crate::control;
 use crate::local::Local;
+use crate::policy;
 use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
@@ -44,6 +45,9 @@ impl Local {
     /// Recording: runs `call`, which may block. Meanwhile chunks can be taken from this thread without a barrier. A call that
     /// is cancelled does not come back here; `conditions::cancellable` sets the state then.
     pub fn blocking<R>(&self, call: impl FnOnce() -> R) -> R {
+        if control::counts() {
+            self.leave_turn();
+        }
         self.access.blocking(call)
     }
 
@@ -60,7 +64,9 @@ impl Local {
 
     /// Logs one record for the current event.
     pub fn record(&self, kind: Kind, op: Op, access: u8, object: u64, value: i64, sources: &[Point]) {
-        self.access.record(kind, op, access, object, value, sources);
+        if !policy::is_free() {
+            self.access.record(kind, op, access, object, value, sources);
+        }
     }
 
     /// Creates the next epoch: an event of this thread's.

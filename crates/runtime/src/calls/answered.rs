@@ -132,6 +132,7 @@ impl Local {
             }
             self.pass_advice(number);
         }
+        self.await_turns(number, |_| ());
         let is_in_turn = self.inputs.recorded.next_number() == Some(output_order::TURN as u32);
         let turn = is_in_turn.then(|| self.next_call(output_order::TURN).entry.result as u32);
         let call = self.next_call(number);
@@ -182,6 +183,9 @@ impl Local {
         if written != 0 && self.inputs.recorded.next_signal().is_some() {
             // It may have come between two of the stores below.
             self.arm_gate();
+        }
+        if control::traces_all() {
+            self.tell_call(number, result, call.ranges());
         }
         for (address, bytes) in call.ranges().take(written) {
             if mirrors::is_of_file(address) {

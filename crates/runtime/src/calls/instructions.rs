@@ -18,7 +18,9 @@ use core::arch::x86_64::_rdtsc;
 use core::ffi::c_long;
 use log_format::inputs::COUNTER;
 use log_format::inputs::PROCESSOR;
+use log_format::inputs::RANDOM;
 use log_format::inputs::Short;
+use runtime_abi::RANDOM_INSTRUCTION;
 
 /// Stands for such an instruction in the inputs.
 const INSTRUCTION: c_long = 0xfff1;
@@ -29,16 +31,20 @@ const INSTRUCTION: c_long = 0xfff1;
 /// `place` has so many bytes, which are the caller's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __refrain_instruction(place: *mut u8, bytes: u64) {
+    let (is_random, bytes) = (bytes & RANDOM_INSTRUCTION != 0, bytes & !RANDOM_INSTRUCTION);
     let Some(local) = Local::current().filter(|local| !local.calls_pass.get() && calls::is_installed()) else {
         return;
     };
+    let range = Range {
+        address: 0,
+        from: place as usize,
+        bytes: bytes as usize,
+    };
+    if is_random {
+        local.consider_input(c_long::from(RANDOM), &[0; 6], 0, &[range]);
+    }
     match policy::inputs() {
         Inputs::Recorded => {
-            let range = Range {
-                address: 0,
-                from: place as usize,
-                bytes: bytes as usize,
-            };
             local.log_call(INSTRUCTION, 0, 0, &[range]);
         }
         Inputs::Answered => {

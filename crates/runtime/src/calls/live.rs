@@ -1,6 +1,7 @@
 //! Inputs are live: calls are made, and nothing is logged. The order of threads is imposed all the same, so a call is the event that it was
 //! when it was recorded, and what it brings in is stored where other threads' accesses are ordered by it.
 use crate::calls::is_to_self;
+use crate::calls::ordered;
 use crate::calls::table;
 use crate::calls::table::Treatment;
 use crate::calls::written::Ranges;
@@ -48,10 +49,27 @@ impl Local {
         mut real: impl FnMut(&[usize; 6]) -> isize,
     ) -> isize {
         let outgoing = self.gather_outgoing(number, arguments);
-        let arguments = &outgoing.arguments;
+        let mut given = 0;
+        let recorded = self.await_turns(number, |bytes| {
+            let mut piece = outgoing.arguments;
+            piece[1] += given;
+            piece[2] = bytes.min(piece[2].saturating_sub(given));
+            given += self.until_made(|| real(&piece)).max(0) as usize;
+        });
+        let mut rest = outgoing.arguments;
+        if given != 0 {
+            rest[1] += given;
+            rest[2] -= given;
+        }
+        let arguments = &rest;
+        if let Some(interrupted) = recorded.filter(|result| ordered::was_interrupted(*result)) {
+            self.consider_input(number, &outgoing.arguments, interrupted, &[]);
+            self.complete();
+            return interrupted;
+        }
         if !self.inside_event.get() && self.is_at_end() {
             // It was in this call when the recorded process ended.
-            self.stop_here();
+            self.stop_until_freed();
         }
         if is_to_self(number, arguments, sys::thread_id) {
             // It may be the end of this thread.
@@ -71,6 +89,12 @@ impl Local {
                 false => real(own),
             })
         });
+        // Before anybody, and the program itself, can do something with it.
+        let result = match given {
+            0 => result,
+            given => given as isize + result.max(0),
+        };
+        self.consider_input(number, arguments, result, ranges.all());
         if !self.inside_event.get() {
             self.complete();
             self.take_in(number, ranges.all());

@@ -1,10 +1,12 @@
 //! System calls: recorded where they happen, answered from the log in replay. See `README.md`.
 mod alone;
+mod annotated;
 mod answered;
 mod buffers;
 mod by_argument;
 pub mod cancellation;
 mod channels;
+mod compared;
 pub mod contexts;
 mod delivery;
 mod descriptors;
@@ -16,8 +18,10 @@ mod in_turn;
 mod instructions;
 mod labels;
 mod live;
+mod local_state;
 mod mirrors;
 mod objects;
+mod ordered;
 mod others_memory;
 mod outgoing;
 mod own_memory;
@@ -44,7 +48,9 @@ pub use futexes::observing_futexes;
 pub use in_turn::note_cancel;
 pub use in_turn::note_spawn;
 pub use instructions::__refrain_instruction as note_instruction;
+pub use local_state::object_of_descriptor;
 pub use objects::consider_guest;
+pub use ordered::is_on as orders_calls;
 pub use others_memory::open as open_changes;
 pub use patch::returns_to;
 
@@ -393,6 +399,12 @@ impl Local {
     fn take_in(&self, number: c_long, ranges: &[Range]) {
         // What a call to write brought in is in the program's memory already, as it may be protected (`own_memory.rs`).
         let is_there = matches!(number, libc::SYS_mmap | libc::SYS_shmat) || own_memory::writes(number);
+        if policy::is_free() && !is_there {
+            // It was made when its memory was still observed.
+            for range in ranges {
+                inputs::copy(range.from as *const u8, range.address as *mut u8, range.bytes);
+            }
+        }
         if !control::observes_memory() || is_there {
             return;
         }

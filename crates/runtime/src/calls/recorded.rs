@@ -4,7 +4,9 @@ use crate::calls::descriptors;
 use crate::calls::echoes;
 use crate::calls::is_stop;
 use crate::calls::is_to_self;
+use crate::calls::local_state;
 use crate::calls::now;
+use crate::calls::ordered::OrderedCall;
 use crate::calls::passed_on;
 use crate::calls::sent_signal;
 use crate::calls::table;
@@ -69,9 +71,10 @@ impl Local {
             self.complete();
             return real(arguments);
         }
+        let ordered = self.issue_call(number, arguments);
         let shown = descriptors::shown(arguments[0]).filter(|_| table::writes(number));
         if let (libc::SYS_write, Some(stream)) = (number, shown) {
-            return self.record_output(stream, arguments, real);
+            return self.record_output(stream, arguments, real, ordered.as_ref());
         }
         let _stream = shown.and_then(descriptors::alone);
         let _turn = shown.and_then(|stream| output_order::take_turn(self, stream));
@@ -79,6 +82,11 @@ impl Local {
         let blocks = control::observes_memory() && table::blocks(number);
         let mut real = |own: &[usize; 6]| match shown {
             Some(stream) => passed_on::write(stream, own[0], || real(own)),
+            None => real(own),
+        };
+        let blocks = blocks && ordered.is_none();
+        let mut real = |own: &[usize; 6]| match &ordered {
+            Some(call) => self.make_ordered(call, own, &mut real),
             None => real(own),
         };
         let mut ranges = Ranges::new();
@@ -90,6 +98,7 @@ impl Local {
                 false => real(own),
             })
         });
+        self.consider_input(number, arguments, result, ranges.all());
         if result >= 0
             && let Some(given) = echoes::range(number, arguments)
         {
@@ -109,9 +118,14 @@ impl Local {
         if !self.log_entry(entry, ranges.all()) && is_shown {
             uncount_shown(arguments[0], result as u64);
         }
+        self.note_return(ordered.as_ref(), result);
         if !self.inside_event.get() {
             self.complete();
             self.take_in(number, ranges.all());
+        }
+        if control::counts() && result >= 0 {
+            // When what it brought in is there.
+            local_state::follow(number, arguments, result);
         }
         result
     }
@@ -141,9 +155,18 @@ impl Local {
 
     /// Output that a replay shows is logged before it happens: when another thread ends the process, a thread inside the
     /// kernel still finishes its call, but comes back no more.
-    fn record_output(&self, stream: i32, arguments: &[usize; 6], mut real: impl FnMut(&[usize; 6]) -> isize) -> isize {
+    fn record_output(
+        &self,
+        stream: i32,
+        arguments: &[usize; 6],
+        mut real: impl FnMut(&[usize; 6]) -> isize,
+        ordered: Option<&OrderedCall>,
+    ) -> isize {
         let _stream = descriptors::alone(stream);
         let _turn = output_order::take_turn(self, stream);
+        if let Some(call) = ordered {
+            self.hold_at_once(call);
+        }
         let (number, expected) = (libc::SYS_write, arguments[2] as isize);
         let check = check(number, arguments, expected);
         // Counted first: if it is logged and never happens, the tool finds it missing.
@@ -154,6 +177,7 @@ impl Local {
             uncount_shown(arguments[0], expected as u64);
         }
         let result = self.blocking(|| passed_on::write(stream, arguments[0], || real(arguments)));
+        self.consider_input(number, arguments, result, &[]);
         if result != expected && is_logged {
             let check = if result < 0 { 0 } else { check };
             descriptors::count_shown(arguments[0], (result.max(0) - expected) as u64);
@@ -161,6 +185,7 @@ impl Local {
             entry.time = began.time;
             self.inputs.writer.correct_last(entry);
         }
+        self.note_return(ordered, result);
         if !self.inside_event.get() {
             self.complete();
         }

@@ -3,15 +3,21 @@ use crate::control;
 use crate::counting::counting;
 use crate::failure;
 use crate::local::Local;
+use crate::policy;
 use crate::replay::PLAIN;
+use crate::schedule;
+use crate::slots;
 use crate::sys;
 use core::sync::atomic::Ordering::Relaxed;
+use run_model::Kind;
+use run_model::Op;
 use run_model::Place;
 use runtime_abi::divergence;
 use runtime_abi::memory_map;
 use runtime_abi::points_file::FILE_NAME;
 use runtime_abi::points_file::LAST_ACCESS;
 use runtime_abi::points_file::MAGIC;
+use runtime_abi::points_file::NO_ACCESS;
 use runtime_abi::points_file::PointEntry;
 use runtime_abi::points_file::PointsHeader;
 use runtime_abi::points_file::ThreadPoints;
@@ -20,6 +26,7 @@ const POINTS: u64 = memory_map::POINTS.start;
 
 /// Maps the points. The tool has written and verified them; here only sizes are checked again.
 pub fn open() {
+    slots::count_processors();
     let mut buffer = [0; 4352];
     let path = control::path_in_run(FILE_NAME.as_bytes(), &mut buffer);
     let file = match sys::open(path, libc::O_RDWR) {
@@ -84,7 +91,12 @@ impl Local {
         let (segment, next) = (self.counting.segment.get(), self.counting.points.get().first());
         let own = counting();
         match next {
-            Some(point) if point.segment < segment => self.miss(point),
+            Some(point) if point.segment < segment => {
+                self.miss(point);
+                own.limit.store(u64::MAX, Relaxed);
+                own.slow.store(0, Relaxed);
+            }
+            Some(point) if point.segment == segment && point.event == NO_ACCESS => self.stop_before_next(),
             Some(point) if point.segment == segment => {
                 own.limit.store(point.transfers, Relaxed);
                 own.slow.store(1, Relaxed);
@@ -98,15 +110,41 @@ impl Local {
 
     /// The schedule orders an access that did not come.
     #[cold]
-    fn miss(&self, point: &PointEntry) -> ! {
-        self.diverge(divergence::POINT, PLAIN, point.site, point.transfers, point.segment)
+    fn miss(&self, point: &PointEntry) {
+        self.leave_schedule(divergence::POINT, PLAIN, point.site, point.transfers, point.segment);
+    }
+
+    /// Passes the gate of a synchronisation, if there is nothing to be done but that: it is the one that the schedule has next, and what it waits for has
+    /// happened. Says its recorded result. Most synchronisations follow one of their own thread, and nearly all cost is here.
+    #[inline]
+    pub fn pass_quickly(&self, op: Op, object: u64) -> Option<i64> {
+        if !control::counts_for_points() || policy::is_free() {
+            return None;
+        }
+        let cursor = &self.replay.cursor;
+        let (gate, later) = cursor.gates.get().split_first()?;
+        let event = self.event();
+        let is_next = gate.event == event
+            && gate.kind == Kind::Sync as u8
+            && gate.op == op as u8
+            && gate.object == object
+            && event < cursor.events.get().min(cursor.survival.get()).min(cursor.failure.get());
+        let is_disturbed = self.inputs.pending.count.get() != 0 || self.chaos.is_on();
+        if !is_next || is_disturbed || (gate.waits != 0 && !schedule::is_open(gate)) {
+            return None;
+        }
+        cursor.gates.set(later);
+        // The slot's own gate stays where it was: who looks at it comes here too early, and no harm is done.
+        self.slot.records.store(self.slot.records.load(Relaxed) + 1, Relaxed);
+        Some(gate.value)
     }
 
     /// Does `access`, a plain one. If it is the next point, it is an event, and waits for others like any other.
     #[inline]
     pub fn perform_at_point<R>(&self, access: impl FnOnce() -> R) -> R {
         if self.counting.is_over.get() {
-            self.stop_here();
+            self.stop_until_freed();
+            return access();
         }
         let Some(point) = self.counting.points.get().first().filter(|_| self.awaits_point()) else {
             return access();
@@ -114,6 +152,7 @@ impl Local {
         let place = self.next_place();
         if place.transfers > point.transfers {
             self.miss(point);
+            return access();
         }
         if !is_at(point, &place) {
             return access();
@@ -132,6 +171,18 @@ impl Local {
             Some(next) if next.event == LAST_ACCESS && is_at(next, &place) => self.stop_before_next(),
             _ => self.arm_point(),
         }
+        result
+    }
+
+    /// Does `access`, an atomic one: NOTE [Atomics] (`counting/mod.rs`).
+    pub fn perform_between_steps<R>(&self, access: impl FnOnce() -> R) -> R {
+        self.at_safe_point();
+        self.pass_gate(PLAIN);
+        self.complete();
+        counting().ordinal.store(0, Relaxed);
+        let result = self.perform_at_point(access);
+        self.pass_gate(PLAIN);
+        self.complete();
         result
     }
 

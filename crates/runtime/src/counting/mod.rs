@@ -5,12 +5,21 @@
 //! transfers in its slow version only (`crates/instrumentor/pass/counted.h`), which a thread runs from the event before a point up to the
 //! point, and everywhere while the trace is made from which schedules are. In between, accesses are the program's own.
 //!
-//! A thread's stack looks different in each version of its functions. So a run that is to be traced is recorded by the slow ones; and of objects that may lie on a
-//! stack, schedules say nothing.
+//! A run that is to be traced is recorded like any other, by versions of the functions that observe memory. All versions of a function have one frame
+//! (`crates/instrumentor/pass/embedded.h`), so what is on stacks has the same addresses in the recording, in the trace, and later.
+//!
+//! NOTE [Atomics]
+//!
+//! An atomic access has a position in the order of synchronisation, and may race with plain ones as well. So it is three things here, as if
+//! it were done under a lock: a step, a plain access, and another step. The steps order atomics among each other; the access, which is the only one between
+//! them, may be a point. Recordings and ordinary replays have one event for all of it.
 //!
 //! Where points are enforced, they are events like all others, so gates hold threads there and others wait for them by the same means as in every replay.
 pub mod enforced;
+pub mod inputs;
+mod long_turns;
 pub mod traced;
+pub mod whole;
 
 use crate::control;
 use crate::local::Local;
@@ -20,11 +29,13 @@ use core::sync::atomic::Ordering::Relaxed;
 use run_model::Place;
 use runtime_abi::counting::ACCESSES_MAX;
 use runtime_abi::counting::Counting;
+use runtime_abi::counting::SLOW_AND_TOLD;
 
 /// Maps the points of the schedule, if there are.
 pub fn open() {
     if control::counts_for_points() {
         enforced::open();
+        inputs::open();
     }
 }
 
@@ -46,11 +57,15 @@ impl Local {
     pub fn begin_counting(&self) {
         self.counting.segment.set(0);
         match control::counts_for_points() {
-            true => self.begin_points(),
-            false if control::counts() => {
+            true => {
+                self.begin_points();
+                self.begin_learned();
+            }
+            false if control::counts_for_trace() => {
                 let own = counting();
                 own.limit.store(0, Relaxed);
-                own.slow.store(1, Relaxed);
+                own.slow
+                    .store(if control::traces_all() { SLOW_AND_TOLD } else { 1 }, Relaxed);
             }
             false => {}
         }
@@ -66,6 +81,16 @@ impl Local {
         if control::counts_for_points() {
             self.arm_point();
         }
+    }
+
+    /// Runs code of the program's while the runtime does something for one of its instructions. What the runtime does afterwards is that instruction's
+    /// again: code that has no point ahead does not say where it is.
+    pub fn in_between<R>(&self, run: impl FnOnce() -> R) -> R {
+        let (site, ordinal) = (self.slot.site.load(Relaxed), counting().ordinal.load(Relaxed));
+        let result = run();
+        self.slot.site.store(site, Relaxed);
+        counting().ordinal.store(ordinal, Relaxed);
+        result
     }
 
     /// Where the thread is. Several accesses of one instruction, those of a copy, have places one behind the other.

@@ -2,11 +2,13 @@
 //! (`log_format::hybrid_trace`), numbered over all threads by one counter. A number is taken after the gate and before the count of events grows, for
 //! which others wait at their gates; so what the schedule of the recorded run keeps in order has numbers in that order.
 use crate::access::Reach;
+use crate::control;
 use crate::counting::counting;
 use crate::line::Line;
 use crate::local::Local;
 use crate::local::counting::Ordered;
 use crate::replay::Doing;
+use crate::replay::PLAIN;
 use crate::run_directory;
 use crate::sites;
 use crate::sys;
@@ -14,8 +16,12 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use log_format::hybrid_trace;
+use log_format::hybrid_trace::HEADER_BYTES;
 use log_format::hybrid_trace::MAX_ENTRY_BYTES;
 use log_format::hybrid_trace::TraceEncoder;
+use log_format::hybrid_trace::whole;
+use log_format::hybrid_trace::whole::MAX_TOLD_BYTES;
+use log_format::hybrid_trace::whole::ToldEncoder;
 use run_model::Access;
 use run_model::Kind;
 use run_model::Op;
@@ -35,6 +41,12 @@ fn next_number() -> u64 {
 
 /// The file in which the first thing is named that a schedule cannot deal with.
 pub const SEALED_FILE_NAME: &[u8] = b"sealed";
+
+/// There was no room for an entry of some thread: no thread writes another, so that no trace has a hole. Relaxed: each thread stops at its next entry.
+static CUT: AtomicBool = AtomicBool::new(false);
+
+/// The file that says so, without bytes.
+pub const CUT_FILE_NAME: &[u8] = b"cut";
 
 /// What a hybrid schedule cannot deal with.
 #[derive(Clone, Copy)]
@@ -61,6 +73,7 @@ impl Local {
     /// The gate of an event has been passed that has a position among all: it is written down when it is complete.
     pub fn note_ordered(&self, doing: Doing, gate: Option<&'static GateEntry>) {
         let Doing { kind, op, object } = doing;
+        self.enter_turn(op);
         self.counting.ordered.set(Some(Ordered { kind, op, object, gate }));
     }
 
@@ -88,6 +101,16 @@ impl Local {
         self.append(|encoder, out| encoder.ordered(sequence, &record, out));
     }
 
+    /// An atomic access is about to happen, and its gate has been passed: NOTE [Atomics] (`counting/mod.rs`).
+    pub fn trace_between_steps(&self, address: u64, bytes: u64, reach: Reach, gate: Option<&'static GateEntry>) {
+        self.note_ordered(PLAIN, gate);
+        self.count_event();
+        counting().ordinal.store(0, Relaxed);
+        self.trace_place(address, bytes, reach);
+        // The second step, which is written down when the access is complete.
+        self.note_ordered(PLAIN, None);
+    }
+
     /// An access is about to happen, and its gate has been passed.
     pub fn trace_place(&self, address: u64, bytes: u64, reach: Reach) {
         if counting().ordinal.load(Relaxed) & ACCESSES_MAX == ACCESSES_MAX {
@@ -99,9 +122,33 @@ impl Local {
         self.append(|encoder, out| encoder.access(sequence, address, bytes as u32, uses, &place, out));
     }
 
-    fn append(&self, encode: impl FnOnce(&mut TraceEncoder, &mut [u8; MAX_ENTRY_BYTES]) -> usize) {
+    fn trace_header(&self) -> [u8; HEADER_BYTES] {
+        match control::traces_all() {
+            true => whole::header(ThreadIndex(self.index)),
+            false => hybrid_trace::header(ThreadIndex(self.index)),
+        }
+    }
+
+    /// An entry that whole traces have besides.
+    pub fn append_told(&self, encode: impl FnOnce(&mut ToldEncoder, &mut [u8; MAX_TOLD_BYTES]) -> usize) {
+        if CUT.load(Relaxed) {
+            return;
+        }
         let file = &self.counting.file;
-        let Ok(place) = file.room(MAX_ENTRY_BYTES, || hybrid_trace::header(ThreadIndex(self.index))) else {
+        let Ok(place) = file.room(MAX_TOLD_BYTES, || self.trace_header()) else {
+            return self.seal(Unhandled::NoRoom);
+        };
+        // SAFETY: `room` gave so many bytes, which nobody else uses; and no other reference to the encoder is there, as its field says.
+        let bytes = unsafe { encode(&mut *self.counting.told.get(), &mut *place.cast()) };
+        file.advance(bytes);
+    }
+
+    fn append(&self, encode: impl FnOnce(&mut TraceEncoder, &mut [u8; MAX_ENTRY_BYTES]) -> usize) {
+        if CUT.load(Relaxed) {
+            return;
+        }
+        let file = &self.counting.file;
+        let Ok(place) = file.room(MAX_ENTRY_BYTES, || self.trace_header()) else {
             return self.seal(Unhandled::NoRoom);
         };
         // SAFETY: `room` gave so many bytes, which nobody else uses; and no other reference to the encoder is there, as its field says.
@@ -112,6 +159,12 @@ impl Local {
     /// The schedule that is made of this trace is not to be used, and why; what was named first stays.
     #[cold]
     pub fn seal(&self, why: Unhandled) {
+        if matches!(why, Unhandled::NoRoom)
+            && !CUT.swap(true, Relaxed)
+            && let Ok(file) = run_directory::open(CUT_FILE_NAME, libc::O_WRONLY | libc::O_CREAT)
+        {
+            sys::close(file);
+        }
         static SEALED: AtomicBool = AtomicBool::new(false);
         if SEALED.swap(true, Relaxed) {
             return;

@@ -10,6 +10,7 @@ use crate::handles;
 use crate::interpose::callers::with_caller;
 use crate::interpose::conditions::cancellable;
 use crate::interpose::in_order;
+use crate::interpose::signals;
 use crate::local;
 use crate::local::Local;
 use crate::policy;
@@ -173,8 +174,10 @@ pub unsafe extern "C-unwind" fn pthread_kill(thread: pthread_t, signal: c_int) -
         return real();
     }
     let object = handles::object_of(index);
-    local.begin(Op::Input, object);
-    local.complete();
+    if !signals::before_sending() {
+        local.begin(Op::Input, object);
+        local.complete();
+    }
     let result = match policy::inputs() {
         Inputs::Live | Inputs::Recorded => local::unrecorded(real),
         Inputs::Answered => {

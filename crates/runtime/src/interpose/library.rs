@@ -203,7 +203,7 @@ unsafe fn sort(base: *mut c_void, count: usize, bytes: usize, sort: impl Fn(*mut
             return sort(base);
         }
         local.copy(block.cast(), base.cast(), all);
-        sort(block);
+        local.in_between(|| sort(block));
         local.copy(base.cast(), block.cast(), all);
         libc::free(block);
     }

@@ -2,6 +2,7 @@
 //! order, and go to the threads they went to.
 //!
 //! `printf` and its kin are variadic: `variadic.rs`.
+use crate::calls;
 use crate::control;
 use crate::ghost::observed;
 use crate::interpose::Holding;
@@ -17,7 +18,6 @@ use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::ffi::c_void;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use libc::FILE;
 use run_model::Op;
@@ -29,18 +29,14 @@ unsafe extern "C" {
     static stderr: *mut FILE;
 }
 
-/// One ghost object per descriptor; larger numbers share.
-static DESCRIPTORS: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
-
-/// What stands for a descriptor: streams and direct writes to the same one are ordered together.
-fn object_of(file: c_int) -> u64 {
-    &DESCRIPTORS[file as usize % DESCRIPTORS.len()] as *const AtomicU64 as u64
-}
-
 fn object_of_stream(stream: *mut FILE) -> u64 {
     // SAFETY: the program's stream; a stream without a descriptor has -1.
     let file = unsafe { libc::fileno(stream) };
-    if file >= 0 { object_of(file) } else { stream as u64 }
+    if file >= 0 {
+        calls::object_of_descriptor(file)
+    } else {
+        stream as u64
+    }
 }
 
 /// Does `action`, which writes to `stream` or reads from it, in the recorded order of such actions.
@@ -49,12 +45,19 @@ fn on_stream<R>(stream: *mut FILE, action: impl FnOnce() -> R) -> R {
     let Some(local) = observed().filter(|_| control::header().progress.threads.load(Relaxed) > 1) else {
         return on_stream_in_order(stream, action);
     };
-    local.exclusively_after(
-        Op::Output,
-        object_of_stream(stream),
-        |_| action(),
-        || Stream::lock(stream),
-    )
+    let object = object_of_stream(stream);
+    let action = |local: &Local| local.with_stream(object, action);
+    local.exclusively_after(Op::Output, object, action, || Stream::lock(stream))
+}
+
+impl Local {
+    /// Does what uses the stream or descriptor that `object` stands for: calls on state of the process's own are then ordered by it, too (`calls/ordered.rs`).
+    fn with_stream<R>(&self, object: u64, action: impl FnOnce() -> R) -> R {
+        let outside = self.inputs.stream_object.replace(object);
+        let result = action();
+        self.inputs.stream_object.set(outside);
+        result
+    }
 }
 
 /// Scope `inputs`. The stream has a lock.
@@ -104,7 +107,10 @@ fn on_descriptor<R>(file: c_int, buffers: &[libc::iovec], action: impl FnOnce(&[
     let gathered = control::observes_memory().then(|| local.gather_buffers(buffers, |_| false));
     let gathered = gathered.flatten();
     let buffers = gathered.as_ref().map_or(buffers, |gathered| gathered.buffers());
-    local.exclusively(Op::Output, object_of(file), |_: &Local| action(buffers))
+    let object = calls::object_of_descriptor(file);
+    local.exclusively(Op::Output, object, |local: &Local| {
+        local.with_stream(object, || action(buffers))
+    })
 }
 
 /// libc tests for cancellation inside these calls, where we cannot have it.
@@ -226,6 +232,9 @@ pub unsafe extern "C-unwind" fn write(file: c_int, bytes: *const c_void, count: 
         iov_base: bytes.cast_mut(),
         iov_len: count,
     }];
+    if calls::orders_calls() {
+        return test_cancel_around(|| real(bytes));
+    }
     test_cancel_around(|| on_descriptor(file, &buffers, |buffers| real(buffers[0].iov_base)))
 }
 
@@ -237,6 +246,9 @@ pub unsafe extern "C-unwind" fn writev(file: c_int, parts: *const libc::iovec, c
     unsafe {
         if !control::observes_sync() {
             return real::writev(file, parts, count);
+        }
+        if calls::orders_calls() {
+            return test_cancel_around(|| real::writev(file, parts, count));
         }
         let list_bytes = count.max(0) as usize * size_of::<libc::iovec>();
         if count <= 0 || !sys::is_readable(parts as usize, list_bytes) {

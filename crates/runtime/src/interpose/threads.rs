@@ -155,7 +155,7 @@ unsafe fn create_in_order(
 pub fn begin_spawn(creator: &Local) -> Option<u32> {
     control::note_threads(true);
     match policy::is_imposed() {
-        true => Some(replay_spawn(creator)),
+        true => replay_spawn(creator),
         false => record_spawn(creator),
     }
 }
@@ -185,8 +185,8 @@ fn record_spawn(creator: &Local) -> Option<u32> {
     Some(index)
 }
 
-/// The index that it had.
-fn replay_spawn(creator: &Local) -> u32 {
+/// The index that it had; none if the program goes on without a schedule.
+fn replay_spawn(creator: &Local) -> Option<u32> {
     creator.pass_advice(-1);
     let doing = Doing {
         kind: Kind::Spawn,
@@ -194,13 +194,14 @@ fn replay_spawn(creator: &Local) -> u32 {
         object: 0,
     };
     let Some(gate) = creator.pass_gate(doing) else {
-        creator.diverge(divergence::THREAD, doing, 0, 0, 0)
+        creator.leave_schedule(divergence::THREAD, doing, 0, 0, 0);
+        return None;
     };
     let index = gate.value as u32;
     creator.trace_thread(what::SPAWN, u64::from(index));
     control::header().progress.threads.fetch_max(index + 1, Relaxed);
     ended::look(index);
-    index
+    Some(index)
 }
 
 unsafe extern "C" {

@@ -4,11 +4,15 @@ use core::cell::Cell;
 use core::cell::UnsafeCell;
 use log_format::hybrid_trace;
 use log_format::hybrid_trace::TraceEncoder;
+use log_format::hybrid_trace::whole::ToldEncoder;
 use run_model::Kind;
 use run_model::Op;
+use runtime_abi::inputs_file::InputEntry;
+use runtime_abi::inputs_file::LEARNED_EXTENSION;
 use runtime_abi::memory_map::TRACES;
 use runtime_abi::points_file::PointEntry;
 use runtime_abi::schedule_file::GateEntry;
+use turn_scheduler::lease::Pace;
 
 /// Changed by the thread's own events and accesses only.
 pub struct OfThread {
@@ -18,11 +22,21 @@ pub struct OfThread {
     pub points: Cell<&'static [PointEntry]>,
     /// It has done its last access: the process ended before the next.
     pub is_over: Cell<bool>,
+    /// What came in when the schedule was learned, as far as it is still to come.
+    pub inputs: Cell<&'static [InputEntry]>,
     pub file: GrowingFile,
+    /// Recording for a schedule: what comes in. There is no trace then, whose place it has.
+    pub learned: GrowingFile,
     /// Used by the thread itself, in `Local::append` alone, which calls nothing that could come back there.
     pub encoder: UnsafeCell<TraceEncoder>,
+    /// The same for what whole traces have besides, in `Local::append_told`.
+    pub told: UnsafeCell<ToldEncoder>,
     /// The event whose gate has been passed. Other events have no position among all.
     pub ordered: Cell<Option<Ordered>>,
+    /// How often it synchronises, where a schedule is learned.
+    pub pace: Pace,
+    /// Its events when it last synchronised.
+    pub events_before: Cell<u64>,
 }
 
 /// An event, and its gate, if it has one.
@@ -40,9 +54,14 @@ impl OfThread {
             segment: Cell::new(0),
             points: Cell::new(&[]),
             is_over: Cell::new(false),
+            inputs: Cell::new(&[]),
             file: GrowingFile::new(index, hybrid_trace::EXTENSION, TRACES.part(index as u64)),
+            learned: GrowingFile::new(index, LEARNED_EXTENSION, TRACES.part(index as u64)),
             encoder: UnsafeCell::new(TraceEncoder::new()),
+            told: UnsafeCell::new(ToldEncoder::new()),
             ordered: Cell::new(None),
+            pace: Pace::default(),
+            events_before: Cell::new(0),
         }
     }
 }

@@ -49,6 +49,8 @@ pub struct InputState {
     pub waits_cancellably: HandlerFlag,
     /// Recording: on its way out because it was cancelled, or about to be: further requests change nothing.
     pub is_cancelled: HandlerFlag,
+    /// Inside of an event of a stream, or of a descriptor: what stands for that; else 0.
+    pub stream_object: Cell<u64>,
 }
 
 impl InputState {
@@ -71,6 +73,7 @@ impl InputState {
             recorded: InputReader::new(),
             waits_cancellably: HandlerFlag::new(false),
             is_cancelled: HandlerFlag::new(false),
+            stream_object: Cell::new(0),
         }
     }
 

@@ -33,8 +33,12 @@ use birth::Birth;
 use core::arch::asm;
 use core::arch::global_asm;
 use core::cell::Cell;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::fence;
 use heap::ThreadHeap;
 use inputs::InputState;
 use late_stores::LateStores;
@@ -135,6 +139,8 @@ pub struct Local {
     /// Deterministic runs: where the thread stands among its points.
     pub counting: counting::OfThread,
     pub birth: Birth,
+    /// Where its two thread-local variables are, when it has begun.
+    variables: [AtomicUsize; 2],
 }
 
 impl Local {
@@ -183,6 +189,7 @@ impl Local {
                 alone: alone::OfThread::new(),
                 counting: counting::OfThread::new(index),
                 birth: Birth::new(),
+                variables: [const { AtomicUsize::new(0) }; 2],
             });
             Some(&*place)
         }
@@ -209,6 +216,10 @@ impl Local {
     pub fn install(local: &'static Local) {
         local.prepare_slot();
         local.inputs.stack_top.set(stack::top());
+        for (place, variable) in local.variables.iter().zip(Local::variables()) {
+            // Release: pairs with the Acquire in `uninstall_other`.
+            place.store(variable, Release);
+        }
         let slot = local.slot;
         // Release: whoever sees the thread running sees its slot ready.
         slot.state.store(thread_state::RUNNING, Release);
@@ -219,6 +230,38 @@ impl Local {
             asm!("mov {t}, qword ptr [rip + __refrain_self@GOTTPOFF]", "mov qword ptr fs:[{t}], {slot}",
                  "mov {t}, qword ptr [rip + __refrain_local@GOTTPOFF]", "mov qword ptr fs:[{t}], {local}",
                  t = out(reg) _, slot = in(reg) slot, local = in(reg) local, options(nostack, preserves_flags));
+        }
+        // Pairs with the fence in `policy::leave_schedule`: who leaves the schedule just now sees this thread's state, or is seen here.
+        fence(SeqCst);
+        if policy::is_free() {
+            Local::uninstall();
+        }
+    }
+
+    /// Where the two thread-local variables of the calling thread are.
+    fn variables() -> [usize; 2] {
+        let (own_slot, own_local);
+        // SAFETY: computes the addresses of our two thread-local variables; the offsets come from the GOT.
+        unsafe {
+            asm!("mov {0}, qword ptr [rip + __refrain_self@GOTTPOFF]", "add {0}, qword ptr fs:[0]",
+                 "mov {1}, qword ptr [rip + __refrain_local@GOTTPOFF]", "add {1}, qword ptr fs:[0]",
+                 out(reg) own_slot, out(reg) own_local, options(nostack, readonly));
+        }
+        [own_slot, own_local]
+    }
+
+    /// Another thread, which has begun and not ended, is observed no longer: `freed.rs`.
+    pub fn uninstall_other(index: u32) {
+        // SAFETY: `prepare` wrote it there, as the thread has begun.
+        let local = unsafe { &*(Local::address(index) as *const Local) };
+        // Acquire: pairs with the Release in `install`.
+        let [own_slot, own_local] = [0, 1].map(|at| local.variables[at].load(Acquire));
+        if own_slot != 0 && own_local != 0 {
+            // SAFETY: variables of a thread that has not ended, in words that it reads as a whole.
+            unsafe {
+                (*(own_slot as *const AtomicUsize)).store(&raw const UNOBSERVED as usize, Relaxed);
+                (*(own_local as *const AtomicUsize)).store(0, Relaxed);
+            }
         }
     }
 
@@ -236,6 +279,7 @@ impl Local {
                 slot.exclusive.store(0, Relaxed);
                 self.replay.trace.open(self.index);
                 self.replay.cursor.open(self.index, slot);
+                (self.replay.relay).set(control::header().settings.relay.get().unwrap_or_default());
                 self.begin_counting();
             }
         }

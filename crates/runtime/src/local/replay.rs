@@ -2,6 +2,7 @@
 use crate::schedule::Cursor;
 use crate::trace_file::Trace;
 use core::cell::Cell;
+use runtime_abi::relay::Relay;
 use turn_scheduler::gates::SPINS_AT_FIRST;
 
 /// Changed by the thread's own events only. One handler uses it, that of a signal which ends the process (`ending::on_fatal`): nothing
@@ -11,6 +12,8 @@ pub struct ReplayState {
     pub trace: Trace,
     /// How long to spin at a gate before sleeping.
     pub spins: Cell<u32>,
+    /// How to wait there.
+    pub relay: Cell<Relay>,
     /// This thread's id in the recording, if it has asked for it.
     pub recorded_tid: Cell<usize>,
     /// Inside a real call that releases something. When it was recorded, its event was complete by then.
@@ -23,6 +26,7 @@ impl ReplayState {
             cursor: Cursor::new(),
             trace: Trace::new(),
             spins: Cell::new(SPINS_AT_FIRST),
+            relay: Cell::new(Relay::Auto),
             recorded_tid: Cell::new(0),
             releasing: Cell::new(false),
         }

@@ -4,6 +4,7 @@ mod decisions;
 mod exploration;
 mod futexes;
 mod gates;
+mod lease;
 mod plain;
 mod programs;
 mod world;
