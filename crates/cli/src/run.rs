@@ -19,7 +19,6 @@ use run_store::LearnGuard;
 use run_store::Lookup;
 use run_store::ScheduleCache;
 use run_store::ScheduleEntry;
-use run_store::ScheduleFile;
 use run_store::Store;
 
 /// The program left its schedule and was stopped.
@@ -167,7 +166,7 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
     };
     let enforced = subject.enforce(entry, &options)?;
     if arguments.report {
-        report_enforced(entry, &enforced)?;
+        report_enforced(entry, &enforced);
     }
     match &enforced.left {
         None => Ok(enforced.outcome.exit_status() as u8),
@@ -194,7 +193,7 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
     }
 }
 
-fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) -> Result<(), Failure> {
+fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) {
     let learned = &entry.meta().learned;
     say(format_args!(
         "hit: schedule {} enforced: {}, {}, {} in {:.1} ms",
@@ -204,14 +203,9 @@ fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) -> Result<(), Fai
         count(learned.constraints, "constraint"),
         enforced.elapsed.as_secs_f64() * 1000.0,
     ));
-    let unreadable =
-        |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read schedule {}: {why}", entry.name()));
-    let bytes = entry.read(ScheduleFile::Hybrid)?.unwrap_or_default();
-    let hybrid = log_format::hybrid::decode(&bytes).map_err(|why| unreadable(&why))?;
-    let hand_overs = hybrid.steps.windows(2).filter(|pair| pair[0].thread != pair[1].thread);
     say(format_args!(
         "order: {}; threads had to wait {} at gates, {:.1} ms in all of them together",
-        count(hand_overs.count() as u64, "hand-over"),
+        count(learned.hand_overs, "hand-over"),
         count(enforced.waits, "time"),
         enforced.waited.as_secs_f64() * 1000.0,
     ));
@@ -221,5 +215,4 @@ fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) -> Result<(), Fai
         size(enforced.compared_bytes),
     ));
     report_outside(entry);
-    Ok(())
 }

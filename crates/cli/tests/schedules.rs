@@ -71,6 +71,7 @@ impl Place {
             outcome: Outcome::Exited(3),
             threads: 4,
             steps: 120,
+            hand_overs: 7,
             constraints: 7,
             races: 9,
             pruned: 2,

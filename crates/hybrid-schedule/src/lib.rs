@@ -25,6 +25,7 @@ mod constraints;
 mod history;
 mod memory;
 mod merge;
+mod own_steps;
 mod reader_sets;
 mod reduction;
 mod relax;
@@ -33,6 +34,7 @@ pub mod text;
 mod unusable;
 
 pub use compile::compile;
+pub use own_steps::take_own_steps;
 pub use relax::relax;
 pub use unusable::Unusable;
 

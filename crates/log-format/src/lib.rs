@@ -29,6 +29,8 @@ pub mod late_resumes;
 #[cfg(feature = "std")]
 pub mod learned;
 #[cfg(feature = "std")]
+pub mod own_steps;
+#[cfg(feature = "std")]
 pub mod points;
 #[cfg(feature = "std")]
 pub mod schedule;

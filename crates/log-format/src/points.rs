@@ -1,18 +1,17 @@
 //! The file `points`: which accesses are events where a hybrid schedule is enforced. It is written beside a `schedule`, and nobody
 //! reads it but the runtime, which maps it. The layout is `runtime_abi::points_file`.
 use run_model::EnforcedPoint;
+use runtime_abi::lists_file::ListsHeader;
+use runtime_abi::lists_file::ThreadList;
 use runtime_abi::points_file::MAGIC;
 use runtime_abi::points_file::PointEntry;
-use runtime_abi::points_file::PointsHeader;
-use runtime_abi::points_file::ThreadPoints;
 use runtime_abi::points_file::VERSION;
 use std::mem::size_of;
 
 /// The bytes of the file, from the points of each thread in program order.
 pub fn encode(threads: &[Vec<EnforcedPoint>]) -> Vec<u8> {
     let points: usize = threads.iter().map(Vec::len).sum();
-    let bytes =
-        size_of::<PointsHeader>() + threads.len() * size_of::<ThreadPoints>() + points * size_of::<PointEntry>();
+    let bytes = size_of::<ListsHeader>() + threads.len() * size_of::<ThreadList>() + points * size_of::<PointEntry>();
     let mut file = Vec::with_capacity(bytes);
     put_head(&mut file, MAGIC, VERSION, threads);
     for point in threads.iter().flatten() {

@@ -53,6 +53,11 @@ pub trait Machine: Copy {
     fn futex_wake_all(self, word: &Self::U32);
     /// Between two looks at a word that another thread is to change.
     fn spin(self);
+    /// The same, if it is to take a while. A machine on which time does not matter needs no more than one.
+    fn spin_for(self, rounds: u32) {
+        let _ = rounds;
+        self.spin();
+    }
     /// The same after many looks: others may need the processor.
     fn yield_now(self);
     /// A clock that only grows, in ticks of no particular length.

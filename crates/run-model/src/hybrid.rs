@@ -2,6 +2,7 @@
 //!
 //! A thread's *events* are here what has a place of its own in the thread whatever the inputs are: synchronisation, and system
 //! calls. Plain accesses are none; which of them is meant says the [`Place`] behind the last event.
+use crate::Op;
 use crate::Record;
 use crate::SiteId;
 use crate::ThreadIndex;
@@ -81,6 +82,14 @@ pub struct HybridSchedule {
     pub constraints: Vec<Constraint>,
 }
 
+impl HybridSchedule {
+    /// Steps that come after one of another thread: there one thread waits for the other.
+    pub fn hand_overs(&self) -> u64 {
+        let pairs = self.steps.windows(2);
+        pairs.filter(|pair| pair[0].thread != pair[1].thread).count() as u64
+    }
+}
+
 /// A point as the runtime meets it when it enforces a hybrid schedule by gates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EnforcedPoint {
@@ -89,4 +98,14 @@ pub struct EnforcedPoint {
     pub place: Place,
     /// Its number among the thread's events, where points are events as well: by this, gates name it.
     pub event: u64,
+}
+
+/// A step right behind one of the same thread, with nobody to wait for and the result 0, as the runtime meets it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnStep {
+    /// Its number among the thread's events, where points are events as well.
+    pub event: u64,
+    /// `None`: half of an atomic access.
+    pub op: Op,
+    pub object: u64,
 }

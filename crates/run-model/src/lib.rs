@@ -25,6 +25,7 @@ pub use hybrid::Constraint;
 pub use hybrid::EnforcedPoint;
 pub use hybrid::HybridSchedule;
 pub use hybrid::Instance;
+pub use hybrid::OwnStep;
 pub use hybrid::Place;
 pub use hybrid::PointId;
 pub use hybrid::Step;

@@ -212,6 +212,35 @@ impl Op {
         )
     }
 
+    /// Is a success of it nothing but its place in the order? What others have to say besides is looked up in their gates before their turn comes.
+    pub fn is_only_ordered(self) -> bool {
+        use Op::*;
+        matches!(
+            self,
+            MutexLock
+                | MutexTryLock
+                | MutexUnlock
+                | MutexTimedLock
+                | RwReadLock
+                | RwWriteLock
+                | RwTryReadLock
+                | RwTryWriteLock
+                | RwUnlock
+                | RwTimedReadLock
+                | RwTimedWriteLock
+                | SpinLock
+                | SpinTryLock
+                | SpinUnlock
+                | CondSignal
+                | CondBroadcast
+                | SemPost
+                | SemWait
+                | SemTryWait
+                | SemTimedWait
+                | HeapPool
+        )
+    }
+
     pub fn from_u8(byte: u8) -> Option<Op> {
         use Op::*;
         const ALL: [Op; Op::LAST as usize + 1] = [

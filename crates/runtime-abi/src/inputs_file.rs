@@ -2,7 +2,7 @@
 //! `log-format` writes it; all numbers little-endian.
 //!
 //! ```text
-//! InputsHeader | ThreadInputs × threads | InputEntry × entries (thread by thread, in program order) | u64 checksum
+//! ListsHeader | ThreadList × threads | InputEntry × entries (thread by thread, in program order) | u64 checksum
 //! ```
 //!
 //! Bytes themselves are not kept, only a digest of them. Which calls have an entry, and what of them goes into it, says [`crate::compared`].
@@ -17,23 +17,6 @@ pub const FILE_NAME: &str = "inputs";
 pub const LEARNED_EXTENSION: &str = "learned";
 /// "RFRNLRN\x01", little-endian.
 pub const LEARNED_MAGIC: u64 = u64::from_le_bytes(*b"RFRNLRN\x01");
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InputsHeader {
-    pub magic: u64,
-    pub version: u32,
-    pub threads: u32,
-    pub entries: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThreadInputs {
-    /// Index of the thread's first `InputEntry`.
-    pub first: u64,
-    pub count: u64,
-}
 
 /// One call that brought something in.
 #[repr(C)]
@@ -61,8 +44,6 @@ pub struct LearnedHeader {
     pub reserved: [u64; 5],
 }
 
-const _: () = assert!(size_of::<InputsHeader>() == 24);
-const _: () = assert!(size_of::<ThreadInputs>() == 16);
 const _: () = assert!(size_of::<InputEntry>() == 32);
 const _: () = assert!(size_of::<LearnedHeader>() == 64);
 

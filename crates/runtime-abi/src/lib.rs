@@ -17,7 +17,9 @@ pub mod counting;
 pub mod disk;
 pub mod fast_path;
 pub mod inputs_file;
+pub mod lists_file;
 pub mod memory_map;
+pub mod own_steps_file;
 pub mod points_file;
 pub mod policy;
 pub mod relay;
@@ -36,7 +38,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 17;
+pub const ABI_VERSION: u32 = 18;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.

@@ -162,7 +162,8 @@ regions! {
     BROUGHT_BACK = new(0x6fa0_0000_0000, 64 * MIB, Owner::Runtime, "recording: what the child of a `vfork` has written, for its parent");
     CHECKPOINT_STACKS = of_each(0x6fc0_0000_0000, THREADS, 64 << 10, "a checkpoint: the stack on which each thread waits to be copied");
     SCHEDULE = new(0x7000_0000_0000, TIB + TIB / 2, Owner::Runtime, "replay: the schedule");
-    POINTS = new(0x7180_0000_0000, TIB / 4, Owner::Runtime, "a deterministic run: the accesses that its schedule orders");
+    POINTS = new(0x7180_0000_0000, TIB / 8, Owner::Runtime, "a deterministic run: the accesses that its schedule orders");
+    OWN_STEPS = new(0x71a0_0000_0000, TIB / 8, Owner::Runtime, "a deterministic run: the steps of its schedule at which nobody waits");
     LEARNED_INPUTS = new(0x71c0_0000_0000, TIB / 4, Owner::Runtime, "a deterministic run: what came in when its schedule was learned");
     TURNS = new(0x7200_0000_0000, TIB / 2, Owner::Runtime, "replay: the order in which threads take turns");
     OTHER_TURNS = new(0x7280_0000_0000, TIB / 4, Owner::Runtime, "an attempt of a search: its own order, until it is compared with that");

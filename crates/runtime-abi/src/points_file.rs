@@ -2,30 +2,13 @@
 //! them or they for others. `log-format` writes it, beside the `schedule` that has their gates; all numbers little-endian.
 //!
 //! ```text
-//! PointsHeader | ThreadPoints × threads | PointEntry × points (thread by thread, in program order)
+//! ListsHeader | ThreadList × threads | PointEntry × entries (thread by thread, in program order)
 //! ```
 
 /// "RFRNPTS\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNPTS\x01");
 pub const VERSION: u32 = 1;
 pub const FILE_NAME: &str = "points";
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PointsHeader {
-    pub magic: u64,
-    pub version: u32,
-    pub threads: u32,
-    pub points: u64,
-}
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ThreadPoints {
-    /// Index of the thread's first `PointEntry`.
-    pub first: u64,
-    pub count: u64,
-}
 
 /// An `event` that is none: the process ended when the thread had done this access, and it does no other.
 pub const LAST_ACCESS: u64 = u64::MAX;
@@ -46,6 +29,4 @@ pub struct PointEntry {
     pub ordinal: u32,
 }
 
-const _: () = assert!(size_of::<PointsHeader>() == 24);
-const _: () = assert!(size_of::<ThreadPoints>() == 16);
 const _: () = assert!(size_of::<PointEntry>() == 32);

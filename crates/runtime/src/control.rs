@@ -19,8 +19,7 @@ use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::RunSettings;
 use runtime_abi::ThreadSlot;
 use runtime_abi::counting::CountingFor;
-use runtime_abi::memory_map::FIXED_PROGRAM;
-use runtime_abi::memory_map::PROGRAM_ANYWHERE;
+use runtime_abi::own_steps_file::compared_object;
 
 /// What every call of ours looks at, in one line of the cache: after a system call, little of ours is left in there.
 #[repr(align(64))]
@@ -206,12 +205,9 @@ pub fn counts_for_points() -> bool {
     SWITCHES.counting.load(Relaxed) == CountingFor::Points as u8
 }
 
-/// Is this object at the address that it had when it was recorded? Where a hybrid schedule is enforced, stacks, and so what is allocated later, may lie elsewhere.
+/// Is this object at the address that it had when it was recorded? Where a hybrid schedule is enforced, it may lie elsewhere.
 pub fn compares_object(object: u64) -> bool {
-    !counts_for_points()
-        || [FIXED_PROGRAM, PROGRAM_ANYWHERE]
-            .iter()
-            .any(|region| region.contains(object))
+    !counts_for_points() || compared_object(object) != 0
 }
 
 /// Are orders recorded that other records already imply?

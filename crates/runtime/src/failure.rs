@@ -4,9 +4,15 @@ use crate::sys;
 
 /// We cannot go on: a sentence on standard error, and exit status 125.
 pub fn die(what: &[u8], errno: i32) -> ! {
+    die_of(what, b"", errno)
+}
+
+/// The same with a name behind it.
+pub fn die_of(what: &[u8], name: &[u8], errno: i32) -> ! {
     let mut line = Line::default();
     line.text(b"refrain runtime: ");
     line.text(what);
+    line.text(name);
     if errno != 0 {
         line.text(b" (errno ");
         line.number(errno as u64);

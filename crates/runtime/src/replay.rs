@@ -82,6 +82,9 @@ impl Local {
         // A sleeper may have lowered the gate.
         self.wake_sleepers();
         self.arm_gate();
+        if control::counts_for_points() {
+            self.pass_own_step_slowly(doing);
+        }
         let mut last = None;
         while let Some(gate) = self.replay.cursor.peek(event) {
             self.compare(gate, doing);

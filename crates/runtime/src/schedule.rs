@@ -138,16 +138,6 @@ pub fn waits() -> &'static [WaitEntry] {
     unsafe { core::slice::from_raw_parts(at.cast(), schedule().waits as usize) }
 }
 
-/// Has all happened that `gate` waits for?
-pub fn is_open(gate: &GateEntry) -> bool {
-    let first = gate.first_wait as usize;
-    let waits = waits().get(first..first + gate.waits as usize).unwrap_or(&[]);
-    // Acquire: pairs with the Release in `turn_scheduler::gates::complete_many`.
-    waits
-        .iter()
-        .all(|wait| control::slot(wait.thread).count.load(Acquire) >= wait.count)
-}
-
 /// The thread that has created, or is to create, `thread`, if the recording says so: its first event comes after one of that thread's.
 pub fn creator_of(thread: u32) -> Option<u32> {
     let part = threads().get(thread as usize).filter(|part| part.gates > 0)?;

@@ -41,6 +41,11 @@ impl Machine for ThisMachine {
         core::hint::spin_loop();
     }
 
+    #[inline]
+    fn spin_for(self, rounds: u32) {
+        (0..rounds).for_each(|_| self.spin());
+    }
+
     fn yield_now(self) {
         sys::yield_now();
     }

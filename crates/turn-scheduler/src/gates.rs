@@ -85,6 +85,9 @@ pub const SPINS_AT_FIRST: u32 = 512;
 /// Some tens of microseconds: about as long as it takes to wake somebody.
 pub const SPINS_MAX: u32 = 4096;
 const SPINS_MIN: u32 = 32;
+/// Rests between two looks, at most. Each look takes the line of the cache with its count from the awaited thread, which stores to it at every event: the more of them
+/// are still to come, the fewer looks.
+const RESTS_MAX: u64 = 64;
 /// By flag: looks between two offers of the processor. Some 2 µs, which is more than a hand-over takes between threads that both run.
 const LOOKS_EACH: u32 = 64;
 
@@ -152,11 +155,16 @@ impl<M: Machine, S: Slots<M>> Gates<M, S> {
             Relay::Semaphore => 0,
         };
         // Spinning pays if the other thread runs at the same time, which only trying shows.
-        for _ in 0..looks {
-            self.machine.spin();
-            if arrived() {
+        let mut left = looks;
+        while left > 0 {
+            // Acquire: as above.
+            let missing = count.saturating_sub(awaited.count().load(Acquire));
+            if missing == 0 {
                 return (Waited::Arrived, (spins + spins / 8).min(SPINS_MAX));
             }
+            let rests = (missing.min(RESTS_MAX) as u32).min(left);
+            self.machine.spin_for(rests);
+            left -= rests;
         }
         own.wait_thread().store(thread, Relaxed);
         own.wait_count().store(count, Relaxed);

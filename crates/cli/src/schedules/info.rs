@@ -88,6 +88,7 @@ fn write_learned(out: &mut dyn Write, meta: &ScheduleMeta) -> io::Result<()> {
     let learned = &meta.learned;
     writeln!(out, "threads     {}", learned.threads)?;
     writeln!(out, "steps       {}", learned.steps)?;
+    writeln!(out, "hand-overs  {}", learned.hand_overs)?;
     writeln!(out, "constraints {}", learned.constraints)?;
     writeln!(
         out,

@@ -224,11 +224,13 @@ fn directory_for(entry: &ScheduleEntry, order: Order) -> Result<Directory<'_>> {
     let mut hybrid = log_format::hybrid::decode(&bytes).map_err(unreadable)?;
     hybrid.constraints.clear();
     hybrid.points.iter_mut().for_each(Vec::clear);
-    let (schedule, points) = hybrid_schedule::compile(&hybrid);
+    let (mut schedule, points) = hybrid_schedule::compile(&hybrid);
+    let own_steps = hybrid_schedule::take_own_steps(&mut schedule);
     let temporary = Temporary::create()?;
     let write = |file: ScheduleFile, bytes: &[u8]| run_store::write_whole(&temporary.path.join(file.name()), bytes);
     write(ScheduleFile::Schedule, &log_format::schedule::encode(&schedule))?;
     write(ScheduleFile::Points, &log_format::points::encode(&points))?;
+    write(ScheduleFile::OwnSteps, &log_format::own_steps::encode(&own_steps))?;
     write(
         ScheduleFile::Inputs,
         &entry.read(ScheduleFile::Inputs)?.unwrap_or_default(),

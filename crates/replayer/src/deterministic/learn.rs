@@ -149,6 +149,7 @@ impl<'a> Learning<'a> {
         let statistics = relaxed.statistics;
         let learned = Learned {
             steps: relaxed.schedule.steps.len() as u64,
+            hand_overs: relaxed.schedule.hand_overs(),
             constraints: statistics.constraints,
             races: statistics.races,
             pruned: statistics.subsumed + statistics.implied,
@@ -175,6 +176,7 @@ impl Learning<'_> {
             ended_in: loaded.ended_in,
             threads: loaded.logs.threads.len() as u32,
             steps: 0,
+            hand_overs: 0,
             constraints: 0,
             races: 0,
             pruned: 0,
@@ -368,7 +370,8 @@ fn last_accesses(loaded: &LoadedRun, traces: Vec<Trace>, relaxed: &Relaxed) -> R
 }
 
 fn files(loaded: &LoadedRun, relaxed: &Relaxed, last: Vec<Option<EnforcedPoint>>) -> Vec<(ScheduleFile, Vec<u8>)> {
-    let (schedule, mut points) = hybrid_schedule::compile(&relaxed.schedule);
+    let (mut schedule, mut points) = hybrid_schedule::compile(&relaxed.schedule);
+    let own_steps = hybrid_schedule::take_own_steps(&mut schedule);
     for (points, last) in points.iter_mut().zip(last) {
         points.extend(last);
     }
@@ -383,6 +386,7 @@ fn files(loaded: &LoadedRun, relaxed: &Relaxed, last: Vec<Option<EnforcedPoint>>
         (ScheduleFile::Hybrid, log_format::hybrid::encode(&relaxed.schedule)),
         (ScheduleFile::Schedule, log_format::schedule::encode(&schedule)),
         (ScheduleFile::Points, log_format::points::encode(&points)),
+        (ScheduleFile::OwnSteps, log_format::own_steps::encode(&own_steps)),
         (
             ScheduleFile::Steps,
             hybrid_schedule::text::render(&relaxed.schedule, line).into_bytes(),

@@ -50,7 +50,7 @@ impl SchedulePlace {
     }
 }
 
-/// An entry whose bytes are those that were written. As long as it lives, nobody removes or replaces its files, unless it is sealed.
+/// An entry whose bytes, as far as somebody looks at them, are those that were written. As long as it lives, nobody removes or replaces its files, unless it is sealed.
 #[derive(Debug)]
 pub struct ScheduleEntry {
     place: SchedulePlace,
@@ -60,8 +60,8 @@ pub struct ScheduleEntry {
 }
 
 impl ScheduleEntry {
-    /// `None`: there is none.
-    pub(super) fn open(place: &SchedulePlace) -> Result<Option<ScheduleEntry>> {
+    /// `None`: there is none. Those of its files are read and compared that `is_needed`; others when somebody reads them.
+    pub(super) fn open(place: &SchedulePlace, is_needed: fn(ScheduleFile) -> bool) -> Result<Option<ScheduleEntry>> {
         let Some(directory) = owned::directory(&place.path)? else {
             return Ok(None);
         };
@@ -70,10 +70,10 @@ impl ScheduleEntry {
             .lock_shared()
             .map_err(|e| Error::cache("lock", &place.path, e))?;
         if !is_still_there(&place.path, &directory) {
-            return ScheduleEntry::open(place);
+            return ScheduleEntry::open(place, is_needed);
         }
         let meta = read_meta(place)?;
-        for (file, sum) in &meta.files {
+        for (file, sum) in meta.files.iter().filter(|(file, _)| is_needed(**file)) {
             read_whole(&place.file(*file), sum, |_| {})?;
         }
         let lock = meta.learned.sealed.is_none().then_some(directory);

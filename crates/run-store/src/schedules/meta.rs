@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Version of the cache's entries that this build writes and reads.
-pub const SCHEDULE_VERSION: u32 = 2;
+pub const SCHEDULE_VERSION: u32 = 3;
 /// Of every file of an entry.
 pub const SCHEDULE_FILE_BYTES_MAX: u64 = 1 << 30;
 /// No honest metadata is near this; a bigger file is not read into memory.
@@ -30,6 +30,8 @@ pub enum ScheduleFile {
     Schedule,
     /// The places in the program that it speaks of.
     Points,
+    /// Its steps that no thread waits at, as the runtime maps them.
+    OwnSteps,
     /// The hybrid schedule for people, with lines of the source.
     Steps,
     /// What came in when it was learned: digests.
@@ -37,10 +39,11 @@ pub enum ScheduleFile {
 }
 
 impl ScheduleFile {
-    pub const ALL: [ScheduleFile; 5] = [
+    pub const ALL: [ScheduleFile; 6] = [
         ScheduleFile::Hybrid,
         ScheduleFile::Schedule,
         ScheduleFile::Points,
+        ScheduleFile::OwnSteps,
         ScheduleFile::Steps,
         ScheduleFile::Inputs,
     ];
@@ -50,9 +53,15 @@ impl ScheduleFile {
             ScheduleFile::Hybrid => "hybrid",
             ScheduleFile::Schedule => "schedule",
             ScheduleFile::Points => "points",
+            ScheduleFile::OwnSteps => "own_steps",
             ScheduleFile::Steps => "steps",
             ScheduleFile::Inputs => "inputs",
         }
+    }
+
+    /// Is it what a program runs by, and not only what tools and people read?
+    pub fn is_enforced(self) -> bool {
+        !matches!(self, ScheduleFile::Hybrid | ScheduleFile::Steps)
     }
 }
 
@@ -99,6 +108,8 @@ pub struct Learned {
     pub threads: u32,
     /// Synchronisations in their order.
     pub steps: u64,
+    /// Those of them that come after one of another thread.
+    pub hand_overs: u64,
     /// Orders between accesses that race.
     pub constraints: u64,
     pub races: u64,

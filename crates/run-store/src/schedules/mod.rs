@@ -5,7 +5,7 @@
 //! ```text
 //! ROOT/PROGRAM-BUILD/KEY/       an entry; BUILD and KEY are 16 digits of a hash
 //!     schedule.json             ScheduleMeta: for what it was learned, by whom; length and hash of the files beside it; its own checksum
-//!     hybrid schedule points steps inputs       as far as there are any; the cache does not look into them
+//!     hybrid schedule points own_steps steps inputs       as far as there are any; the cache does not look into them
 //! ROOT/PROGRAM-BUILD/KEY.lock   held by who learns this entry; without a holder it means nothing
 //! ```
 //!
@@ -102,14 +102,16 @@ impl ScheduleCache {
         &self.root
     }
 
-    /// Every byte of what is found was compared with its checksum.
+    /// Every byte that a program would run by was compared with its checksum.
     pub fn lookup(&self, key: &ScheduleKey) -> Result<Lookup> {
         let folder = self.folder(key);
         if owned::root(&self.root)?.is_none() || owned::directory(&folder)?.is_none() {
             return Ok(Lookup::Miss);
         }
         let place = self.place(key);
-        let Some(entry) = ScheduleEntry::open(&place).map_err(|error| self.advise(&place, error))? else {
+        let Some(entry) =
+            ScheduleEntry::open(&place, ScheduleFile::is_enforced).map_err(|error| self.advise(&place, error))?
+        else {
             return Ok(Lookup::Miss);
         };
         if entry.meta().key.hash() != key.hash() {
@@ -172,7 +174,7 @@ impl ScheduleCache {
             name: place.name(),
             root: self.root.clone(),
         };
-        let entry = ScheduleEntry::open(place).map_err(|error| self.advise(place, error))?;
+        let entry = ScheduleEntry::open(place, |_| true).map_err(|error| self.advise(place, error))?;
         entry.ok_or_else(gone)
     }
 

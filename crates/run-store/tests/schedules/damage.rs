@@ -45,10 +45,25 @@ fn refused(cache: &ScheduleCache, words: &[&str]) {
     );
 }
 
+/// Programs do not run by it, so they need not wait until it has been read.
+#[test]
+fn what_no_program_runs_by_is_compared_when_it_is_read() {
+    let (_place, cache, path) = with_entry();
+    fs::write(path.join("hybrid"), b"hybrid bytez").expect("written");
+    let Ok(Lookup::Hit(entry)) = cache.lookup(&key("1")) else {
+        panic!("its schedule is whole");
+    };
+    let told = entry.read(ScheduleFile::Hybrid).expect_err("damaged").to_string();
+    assert!(told.contains("checksum"), "{told}");
+    let places = cache.list().expect("a cache");
+    assert_eq!(cache.check(&places[0]).len(), 1);
+    cache.open(&places[0]).expect_err("all of it is wanted");
+}
+
 #[test]
 fn every_flipped_bit_and_every_cut_is_told() {
     let (_place, cache, path) = with_entry();
-    for name in [META, "hybrid", "schedule"] {
+    for name in [META, "schedule"] {
         let file = path.join(name);
         let whole = fs::read(&file).expect("a file");
         for at in 0..whole.len() {
@@ -143,7 +158,7 @@ fn other_versions_and_strangers_are_refused() {
 fn what_others_may_write_is_refused() {
     let (_place, cache, path) = with_entry();
     let folder = path.parent().expect("a folder").to_owned();
-    for there in [cache.root(), &folder, &path, &path.join(META), &path.join("hybrid")] {
+    for there in [cache.root(), &folder, &path, &path.join(META), &path.join("schedule")] {
         let mode = fs::metadata(there).expect("metadata").permissions().mode() & 0o7777;
         for wrong in [mode | 0o002, mode | 0o020] {
             fs::set_permissions(there, fs::Permissions::from_mode(wrong)).expect("changed");
@@ -166,7 +181,7 @@ fn what_others_may_write_is_refused() {
 #[test]
 fn others_own_caches_are_refused() {
     let (_place, cache, path) = with_entry();
-    if std::os::unix::fs::chown(path.join("hybrid"), Some(65_534), None).is_err() {
+    if std::os::unix::fs::chown(path.join("schedule"), Some(65_534), None).is_err() {
         eprintln!("skipped: only root gives files away");
         return;
     }
@@ -180,7 +195,7 @@ fn others_own_caches_are_refused() {
 #[test]
 fn links_and_special_files_are_not_followed() {
     let (place, cache, path) = with_entry();
-    let file = path.join("hybrid");
+    let file = path.join("schedule");
     let aside = place.path("aside");
     fs::rename(&file, &aside).expect("moved");
     symlink(&aside, &file).expect("linked");
@@ -217,7 +232,7 @@ fn links_and_special_files_are_not_followed() {
 fn sizes_are_bounded() {
     let (_place, cache, path) = with_entry();
     // Sparse: a length alone is no reason to read all of it.
-    for (name, words) in [("hybrid", "length"), (META, "size")] {
+    for (name, words) in [("schedule", "length"), (META, "size")] {
         let file = path.join(name);
         let whole = fs::read(&file).expect("a file");
         let long = fs::OpenOptions::new().write(true).open(&file).expect("a file");
@@ -309,6 +324,6 @@ fn any_bytes_as_metadata_are_an_answer() {
     }
     assert_eq!(
         ScheduleFile::ALL.map(ScheduleFile::name),
-        ["hybrid", "schedule", "points", "steps", "inputs"]
+        ["hybrid", "schedule", "points", "own_steps", "steps", "inputs"]
     );
 }

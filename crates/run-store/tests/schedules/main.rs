@@ -70,6 +70,7 @@ fn learned(sealed: Option<&str>) -> Learned {
         outcome: Outcome::Exited(0),
         threads: 4,
         steps: 120,
+        hand_overs: 7,
         constraints: 7,
         races: 3,
         pruned: 2,

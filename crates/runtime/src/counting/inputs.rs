@@ -1,68 +1,30 @@
 //! What comes in while a schedule is learned is written down, and compared where it is enforced: `runtime_abi::inputs_file`. What of a call that is,
 //! is said in `calls/compared.rs`.
 use crate::control;
-use crate::failure;
+use crate::counting::lists::Lists;
 use crate::local::Local;
 use crate::log;
-use crate::sys;
+use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::Relaxed;
 use runtime_abi::inputs_file::FILE_NAME;
 use runtime_abi::inputs_file::InputEntry;
-use runtime_abi::inputs_file::InputsHeader;
 use runtime_abi::inputs_file::LEARNED_MAGIC;
 use runtime_abi::inputs_file::LearnedHeader;
 use runtime_abi::inputs_file::MAGIC;
-use runtime_abi::inputs_file::ThreadInputs;
 use runtime_abi::inputs_file::VERSION;
 use runtime_abi::memory_map;
 
-const INPUTS: u64 = memory_map::LEARNED_INPUTS.start;
 const CHECKSUM_BYTES: u64 = 8;
 
-/// Maps the learned inputs. The tool has written and verified them; here only sizes are checked again.
-pub fn open() {
-    let mut buffer = [0; 4352];
-    let path = control::path_in_run(FILE_NAME.as_bytes(), &mut buffer);
-    let file = match sys::open(path, libc::O_RDWR) {
-        Ok(file) => file,
-        Err(errno) => failure::die(b"cannot open the learned inputs of this schedule", errno),
-    };
-    let bytes = sys::file_bytes(file);
-    if !memory_map::LEARNED_INPUTS.has_room_for(bytes)
-        || bytes < size_of::<InputsHeader>() as u64
-        || sys::map_at(INPUTS, bytes as usize, file, 0, true).is_err()
-    {
-        failure::die(b"cannot map the learned inputs of this schedule", 0);
-    }
-    sys::close(file);
-    let header = header();
-    let expected = header
-        .entries
-        .checked_mul(size_of::<InputEntry>() as u64)
-        .and_then(|entries| entries.checked_add(u64::from(header.threads) * size_of::<ThreadInputs>() as u64))
-        .and_then(|tables| tables.checked_add(size_of::<InputsHeader>() as u64 + CHECKSUM_BYTES));
-    if header.magic != MAGIC || header.version != VERSION || expected != Some(bytes) {
-        failure::die(b"the learned inputs of this schedule are damaged", 0);
-    }
-}
-
-fn header() -> &'static InputsHeader {
-    // SAFETY: `open` mapped at least a header here, for good.
-    unsafe { &*(INPUTS as *const InputsHeader) }
-}
-
-fn threads() -> &'static [ThreadInputs] {
-    let at = INPUTS as usize + size_of::<InputsHeader>();
-    // SAFETY: `open` found the file to be exactly as long as its header says.
-    unsafe { core::slice::from_raw_parts(at as *const ThreadInputs, header().threads as usize) }
-}
-
-fn entries() -> &'static [InputEntry] {
-    let at = threads().as_ptr_range().end;
-    // SAFETY: `open` found the file to be exactly as long as its header says; the entries follow the threads.
-    unsafe { core::slice::from_raw_parts(at.cast(), header().entries as usize) }
-}
+pub static LEARNED_INPUTS: Lists<InputEntry> = Lists {
+    region: &memory_map::LEARNED_INPUTS,
+    name: FILE_NAME,
+    magic: MAGIC,
+    version: VERSION,
+    bytes_behind: CHECKSUM_BYTES,
+    entries: PhantomData,
+};
 
 fn learned_header(thread: u32) -> [u8; 64] {
     let mut bytes = [0; 64];
@@ -74,12 +36,7 @@ fn learned_header(thread: u32) -> [u8; 64] {
 
 impl Local {
     pub fn begin_learned(&self) {
-        let part = threads().get(self.index as usize);
-        let part = part.and_then(|part| {
-            let first = usize::try_from(part.first).ok()?;
-            entries().get(first..first.checked_add(usize::try_from(part.count).ok()?)?)
-        });
-        self.counting.inputs.set(part.unwrap_or(&[]));
+        self.counting.inputs.set(LEARNED_INPUTS.of(self.index));
     }
 
     /// The next input of this thread that is compared, as it was when the schedule was learned.

@@ -17,13 +17,16 @@
 //! Where points are enforced, they are events like all others, so gates hold threads there and others wait for them by the same means as in every replay.
 pub mod enforced;
 pub mod inputs;
+pub mod lists;
 mod long_turns;
+pub mod own_steps;
 pub mod traced;
 pub mod whole;
 
 use crate::control;
 use crate::local::Local;
 use crate::sites;
+use crate::slots;
 use core::arch::asm;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Place;
@@ -34,8 +37,10 @@ use runtime_abi::counting::SLOW_AND_TOLD;
 /// Maps the points of the schedule, if there are.
 pub fn open() {
     if control::counts_for_points() {
-        enforced::open();
-        inputs::open();
+        slots::count_processors();
+        enforced::POINTS.open();
+        own_steps::OWN_STEPS.open();
+        inputs::LEARNED_INPUTS.open();
     }
 }
 
@@ -59,6 +64,7 @@ impl Local {
         match control::counts_for_points() {
             true => {
                 self.begin_points();
+                self.begin_own_steps();
                 self.begin_learned();
             }
             false if control::counts_for_trace() => {

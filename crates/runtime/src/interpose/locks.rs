@@ -10,6 +10,7 @@ use crate::interpose::in_order;
 use crate::interpose::release;
 use crate::interpose::release_again;
 use crate::interpose::renew;
+use crate::local::Local;
 use crate::real;
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
@@ -42,7 +43,17 @@ pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: 
     if is_unobserved(caller) {
         return in_order::acquire(Op::MutexLock, mutex as u64, caller, real, real);
     }
+    if let Some(local) = at_own_step(Op::MutexLock, mutex as u64) {
+        return local.do_own_step(Op::MutexLock, real);
+    }
     out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real))
+}
+
+/// A deterministic run: the calling thread, if this is the step that it has next and nobody has to be waited for. Most synchronisations of such a run are like
+/// that, so it comes before all else.
+#[inline]
+fn at_own_step(op: Op, object: u64) -> Option<&'static Local> {
+    Local::current().filter(|local| local.has_own_step(op, object))
 }
 
 /// Is what the caller, a return address, does with mutexes nobody's business?
@@ -77,6 +88,9 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
     if is_unobserved(caller) {
         return in_order::release(Op::MutexUnlock, mutex as u64, caller, real);
+    }
+    if let Some(local) = at_own_step(Op::MutexUnlock, mutex as u64) {
+        return local.do_own_step(Op::MutexUnlock, real);
     }
     // SAFETY: the caller promises what libc's pthread_mutex_unlock demands.
     out_of_line(|| unsafe { unlock_observed(mutex) })

@@ -60,6 +60,9 @@ fn acquire(
     let Some(local) = observed() else {
         return in_order::acquire(op, object, 0, real, again);
     };
+    if local.has_own_step(op, object) {
+        return local.do_own_step(op, again);
+    }
     match local.begin(op, object) {
         Turn::Record => {
             let result = real();
@@ -103,6 +106,9 @@ fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
     let Some(local) = observed() else {
         return in_order::release(op, object, 0, real);
     };
+    if local.has_own_step(op, object) {
+        return local.do_own_step(op, real);
+    }
     match local.begin(op, object) {
         Turn::Record => {
             local.touch(op, object, 0);

@@ -20,6 +20,10 @@ pub struct OfThread {
     pub segment: Cell<u64>,
     /// Those that are still to come.
     pub points: Cell<&'static [PointEntry]>,
+    /// Steps without a gate that are still to come: `counting/own_steps.rs`.
+    pub own_steps: Cell<&'static [u64]>,
+    /// The event of the one before, or a later one before the next; u64::MAX if there was none.
+    pub own_step_before: Cell<u64>,
     /// It has done its last access: the process ended before the next.
     pub is_over: Cell<bool>,
     /// What came in when the schedule was learned, as far as it is still to come.
@@ -53,6 +57,8 @@ impl OfThread {
         OfThread {
             segment: Cell::new(0),
             points: Cell::new(&[]),
+            own_steps: Cell::new(&[]),
+            own_step_before: Cell::new(u64::MAX),
             is_over: Cell::new(false),
             inputs: Cell::new(&[]),
             file: GrowingFile::new(index, hybrid_trace::EXTENSION, TRACES.part(index as u64)),
