@@ -40,6 +40,19 @@ const StringSet<> &listFunctions() {
   };
   return Names;
 }
+#undef OBSERVED_LIST
+#undef KERNEL
+
+// Functions that give memory to the kernel.
+const StringSet<> &kernelFunctions() {
+  static const StringSet<> Names = {
+#define OBSERVED_LIST(Name)
+#define KERNEL(Name) #Name,
+#include "library.def"
+      "syscall",
+  };
+  return Names;
+}
 #undef OBSERVED
 #undef OBSERVED_LIST
 #undef OBSERVED_RANGE
@@ -208,6 +221,11 @@ bool needsCopies(const CallBase &Call) {
       // Their events come before the last of their accesses.
       .Cases("fread", "fgets", "qsort", "qsort_r", true)
       .Default(false);
+}
+
+bool isKernelCall(const CallBase &Call) {
+  Function *Callee = libraryCallee(Call);
+  return Callee && kernelFunctions().contains(Callee->getName());
 }
 
 bool hasMemoryCalls(Function &F, Filters &Keep) {

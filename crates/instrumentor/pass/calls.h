@@ -18,6 +18,9 @@ llvm::SmallVector<llvm::CallBase *, 16> memoryCalls(llvm::Function &F, Filters &
 // So all versions of a function have to call the runtime's.
 bool needsCopies(const llvm::CallBase &Call);
 
+// Does it give memory to the kernel?
+bool isKernelCall(const llvm::CallBase &Call);
+
 // Observed code only: strlen becomes __refrain_strlen, memcpy becomes __refrain_memcpy, and so on.
 void lowerMemoryCalls(llvm::ArrayRef<llvm::CallBase *> Calls, Runtime &R, SiteTable &Sites, llvm::Value *InPlace);
 

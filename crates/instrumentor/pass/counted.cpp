@@ -241,25 +241,34 @@ private:
     unmark(F);
   }
 
-  // What would be another result without the runtime. It has the place that it has in the slow version, since an event inside may be the one before a
-  // point.
+  // What would be another result without the runtime, and what has events before the last of its accesses. Such an event may be the one before a point, so
+  // the call has the place that it has in the slow version.
   void lowerInFast(const DenseMap<const Value *, uint32_t> &Numbers) {
     SmallPtrSet<const BasicBlock *, 32> IsSlow(Slow.begin(), Slow.end());
-    SmallVector<CallBase *, 8> Calls;
+    SmallVector<CallBase *, 8> Placed, Calls;
     SmallVector<MemCpyInst *, 8> Copies;
     for (BasicBlock &BB : F)
       for (Instruction &I : BB) {
-        if (IsSlow.contains(&BB) || !I.hasMetadata(Filters::CopiesMark))
+        auto *Call = dyn_cast<CallBase>(&I);
+        if (!Call || IsSlow.contains(&BB))
           continue;
-        if (auto *Copy = dyn_cast<MemCpyInst>(&I))
+        bool IsMarked = I.hasMetadata(Filters::CopiesMark);
+        if (auto *Copy = dyn_cast<MemCpyInst>(&I); Copy && IsMarked) {
           Copies.push_back(Copy);
-        else
-          Calls.push_back(cast<CallBase>(&I));
+          continue;
+        }
+        if (IsMarked)
+          Calls.push_back(Call);
+        if (IsMarked || (isKernelCall(*Call) && !Call->isMustTailCall()))
+          Placed.push_back(Call);
       }
-    for (CallBase *Call : Calls) {
+    for (CallBase *Call : Placed) {
+      auto Number = Numbers.find(Map.lookup(Call));
+      if (Number == Numbers.end())
+        continue;
       IRBuilder<> B(Call);
       R.storeSite(B, R.self(B), Sites.site(*Call, abi::SiteKind::Other, 0));
-      storeNumber(B, Numbers.lookup(Map.lookup(Call)));
+      storeNumber(B, Number->second);
     }
     lowerMemoryCalls(Calls, R, Sites, nullptr);
     // The runtime's copies may overlap.
