@@ -2,7 +2,9 @@
 #include "declared.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Analysis/AliasAnalysis.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
@@ -38,6 +40,19 @@ const StringSet<> &listFunctions() {
   };
   return Names;
 }
+#undef OBSERVED_LIST
+#undef KERNEL
+
+// Functions that give memory to the kernel.
+const StringSet<> &kernelFunctions() {
+  static const StringSet<> Names = {
+#define OBSERVED_LIST(Name)
+#define KERNEL(Name) #Name,
+#include "library.def"
+      "syscall",
+  };
+  return Names;
+}
 #undef OBSERVED
 #undef OBSERVED_LIST
 #undef OBSERVED_RANGE
@@ -52,6 +67,29 @@ std::optional<unsigned> otherArgument(StringRef Name) {
       .Case("fgets", 2u)
       .Cases("fwrite", "fread", "qsort", "qsort_r", 3u)
       .Default(std::nullopt);
+}
+
+// What the function writes, if it is one whose result is another one where that overlaps with what it reads.
+std::optional<unsigned> writtenArgument(StringRef Name) {
+  return StringSwitch<std::optional<unsigned>>(Name)
+      .Cases("strcpy", "strncpy", "stpcpy", "strcat", "strncat", "strftime", 0u)
+      .Cases("snprintf", "sprintf", "__snprintf_chk", "__sprintf_chk", 0u)
+      .Default(std::nullopt);
+}
+
+bool mayOverlap(const Value *Written, const Value *Other) {
+  const Value *One = getUnderlyingObject(Written), *Two = getUnderlyingObject(Other);
+  auto *Global = dyn_cast<GlobalVariable>(Two);
+  if (isa<ConstantPointerNull>(Two) || (Global && Global->isConstant()))
+    return false;
+  return One == Two || !isIdentifiedObject(One) || !isIdentifiedObject(Two);
+}
+
+// Does the argument share memory with another one of the call?
+bool mayOverlapWithOthers(const CallBase &Call, unsigned Argument) {
+  return any_of(Call.args(), [&](const Use &A) {
+    return A.getOperandNo() != Argument && A->getType()->isPointerTy() && mayOverlap(Call.getArgOperand(Argument), A);
+  });
 }
 
 // Functions the runtime offers with a site as an additional last argument.
@@ -162,6 +200,32 @@ bool isMemoryCall(const Instruction &I, Filters &Keep) {
   StringRef Name = Callee->getName();
   bool Range = (isRangeFunction(Name) || !withoutCheck(Name).empty()) && Call->arg_size() >= 3;
   return listFunctions().contains(Name) || ((Range || stringFunctions().contains(Name)) && passesShared(*Call, Name, Keep));
+}
+
+bool needsCopies(const CallBase &Call) {
+  if (auto *Copy = dyn_cast<MemCpyInst>(&Call))
+    return mayOverlap(Copy->getRawDest(), Copy->getRawSource());
+  Function *Callee = libraryCallee(Call);
+  if (!Callee)
+    return false;
+  if (isDeclared(Call))
+    return any_of(writtenArguments(Call), [&](unsigned Argument) { return mayOverlapWithOthers(Call, Argument); });
+  StringRef Name = Callee->getName();
+  if (std::optional<unsigned> Written = writtenArgument(Name))
+    return mayOverlapWithOthers(Call, *Written);
+  return StringSwitch<bool>(Name)
+      // What they read is their first argument, and what they write are others.
+      .Cases("sscanf", "__isoc99_sscanf", mayOverlapWithOthers(Call, 0))
+      // Nobody sees what is in a list.
+      .Cases("vsnprintf", "vsprintf", "__vsnprintf_chk", "__vsprintf_chk", "vsscanf", "__isoc99_vsscanf", true)
+      // Their events come before the last of their accesses.
+      .Cases("fread", "fgets", "qsort", "qsort_r", true)
+      .Default(false);
+}
+
+bool isKernelCall(const CallBase &Call) {
+  Function *Callee = libraryCallee(Call);
+  return Callee && kernelFunctions().contains(Callee->getName());
 }
 
 bool hasMemoryCalls(Function &F, Filters &Keep) {

@@ -13,6 +13,14 @@ bool isMemoryCall(const llvm::Instruction &I, Filters &Keep);
 bool hasMemoryCalls(llvm::Function &F, Filters &Keep);
 llvm::SmallVector<llvm::CallBase *, 16> memoryCalls(llvm::Function &F, Filters &Keep);
 
+// Does this one, which is such a call, do something else with copies of its memory than with that itself? The runtime's functions work on copies. Libc's
+// do not: what it does if memory overlaps which must not is its own affair, and if there are events inside, accesses that follow have no gate.
+// So all versions of a function have to call the runtime's.
+bool needsCopies(const llvm::CallBase &Call);
+
+// Does it give memory to the kernel?
+bool isKernelCall(const llvm::CallBase &Call);
+
 // Observed code only: strlen becomes __refrain_strlen, memcpy becomes __refrain_memcpy, and so on.
 void lowerMemoryCalls(llvm::ArrayRef<llvm::CallBase *> Calls, Runtime &R, SiteTable &Sites, llvm::Value *InPlace);
 

@@ -192,11 +192,16 @@ private:
   }
 
   // The runtime is told which of the instructions with one site this is.
-  void storeOrdinal(IRBuilder<> &B, const Instruction &I, Constant *Site) {
+  uint32_t storeOrdinal(IRBuilder<> &B, const Instruction &I, Constant *Site) {
     uint32_t Number = Ordinals[Site]++;
     if (Number > abi::OrdinalMax)
       report_fatal_error("refrain: too many accesses at one place of the source; build this file without --det");
     Kept.setPlace(I, Site, Number);
+    storeNumber(B, Number);
+    return Number;
+  }
+
+  void storeNumber(IRBuilder<> &B, uint32_t Number) {
     B.CreateStore(ConstantInt::get(R.I32, Number << abi::OrdinalShift),
                   R.slotField(B, Counting, abi::CountingOrdinal), /*isVolatile=*/true);
   }
@@ -221,17 +226,58 @@ private:
           Accesses.push_back(&I);
       }
     // What the runtime does for a call, such as looking at memory that is printed, has the call's place.
+    DenseMap<const Value *, uint32_t> Numbers;
     for (CallBase *Call : Calls) {
       IRBuilder<> B(Call);
       Constant *Site = Sites.site(*Call, abi::SiteKind::Other, 0);
       R.storeSite(B, R.self(B), Site);
-      storeOrdinal(B, *Call, Site);
+      Numbers[Call] = storeOrdinal(B, *Call, Site);
     }
+    lowerInFast(Numbers);
     lowerRanges(Ranges, R, Sites, nullptr);
     lowerMemoryCalls(MemoryCalls, R, Sites, nullptr);
     for (Instruction *I : Accesses)
       lowerAccess(I);
     unmark(F);
+  }
+
+  // What would be another result without the runtime, and what has events before the last of its accesses. Such an event may be the one before a point, so
+  // the call has the place that it has in the slow version.
+  void lowerInFast(const DenseMap<const Value *, uint32_t> &Numbers) {
+    SmallPtrSet<const BasicBlock *, 32> IsSlow(Slow.begin(), Slow.end());
+    SmallVector<CallBase *, 8> Placed, Calls;
+    SmallVector<MemCpyInst *, 8> Copies;
+    for (BasicBlock &BB : F)
+      for (Instruction &I : BB) {
+        auto *Call = dyn_cast<CallBase>(&I);
+        if (!Call || IsSlow.contains(&BB))
+          continue;
+        bool IsMarked = I.hasMetadata(Filters::CopiesMark);
+        if (auto *Copy = dyn_cast<MemCpyInst>(&I); Copy && IsMarked) {
+          Copies.push_back(Copy);
+          continue;
+        }
+        if (IsMarked)
+          Calls.push_back(Call);
+        if (IsMarked || (isKernelCall(*Call) && !Call->isMustTailCall()))
+          Placed.push_back(Call);
+      }
+    for (CallBase *Call : Placed) {
+      auto Number = Numbers.find(Map.lookup(Call));
+      if (Number == Numbers.end())
+        continue;
+      IRBuilder<> B(Call);
+      R.storeSite(B, R.self(B), Sites.site(*Call, abi::SiteKind::Other, 0));
+      storeNumber(B, Number->second);
+    }
+    lowerMemoryCalls(Calls, R, Sites, nullptr);
+    // The runtime's copies may overlap.
+    for (MemCpyInst *Copy : Copies) {
+      IRBuilder<> B(Copy);
+      B.CreateMemMove(Copy->getRawDest(), Copy->getDestAlign(), Copy->getRawSource(), Copy->getSourceAlign(), Copy->getLength(),
+                      Copy->isVolatile());
+      Copy->eraseFromParent();
+    }
   }
 
   //   transfers < limit ? the access : the runtime's call for it
@@ -301,14 +347,21 @@ bool canCount(const Function &F) {
 void markShared(Function &F, Filters &Keep, Runtime &R) {
   expandSmallRanges(F, Keep);
   MDNode *Mark = MDNode::get(R.C, {});
-  for (Instruction &I : instructions(F))
-    if (plainAccess(I, Keep, R.DL) || touchesSharedRange(I, Keep) || isMemoryCall(I, Keep))
-      I.setMetadata(Filters::Mark, Mark);
+  for (Instruction &I : instructions(F)) {
+    if (!plainAccess(I, Keep, R.DL) && !touchesSharedRange(I, Keep) && !isMemoryCall(I, Keep))
+      continue;
+    I.setMetadata(Filters::Mark, Mark);
+    auto *Call = dyn_cast<CallBase>(&I);
+    if (Call && !Call->isMustTailCall() && needsCopies(*Call))
+      I.setMetadata(Filters::CopiesMark, Mark);
+  }
 }
 
 void unmark(Function &F) {
-  for (Instruction &I : instructions(F))
+  for (Instruction &I : instructions(F)) {
     I.setMetadata(Filters::Mark, nullptr);
+    I.setMetadata(Filters::CopiesMark, nullptr);
+  }
 }
 
 void countTransfers(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Unit &Kept) {

@@ -98,6 +98,15 @@ bool isDeclaredCall(const CallBase &Call, Filters &Keep) {
   return any_of(D->Ranges, [&](const Range &P) { return !Keep.isPrivate(Call.getArgOperand(P.Argument)); });
 }
 
+SmallVector<unsigned, 2> writtenArguments(const CallBase &Call) {
+  SmallVector<unsigned, 2> All;
+  if (const Declared *D = declared(Call))
+    for (const Range &P : D->Ranges)
+      if (P.How & Writes)
+        All.push_back(P.Argument);
+  return All;
+}
+
 void lowerDeclaredCall(CallBase *Call, Runtime &R, SiteTable &Sites, Value *InPlace) {
   const Declared &D = *declared(*Call);
   Constant *Site = Sites.site(*Call, abi::SiteKind::Range, 0);

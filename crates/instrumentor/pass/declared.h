@@ -14,6 +14,8 @@ namespace refrain {
 bool isDeclared(const llvm::CallBase &Call);
 // Does the callee read or write ranges that were declared, and that others might see?
 bool isDeclaredCall(const llvm::CallBase &Call, Filters &Keep);
+// Those of its arguments, from 0, at which the callee was declared to write.
+llvm::SmallVector<unsigned, 2> writtenArguments(const llvm::CallBase &Call);
 
 // Observed code only. InPlace: only if this is true.
 void lowerDeclaredCall(llvm::CallBase *Call, Runtime &R, SiteTable &Sites, llvm::Value *InPlace);

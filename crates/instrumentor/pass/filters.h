@@ -29,6 +29,8 @@ public:
   // to agree about it, whatever has been done to them meanwhile.
   bool IsMarked = false;
   static constexpr const char *Mark = "refrain.shared";
+  // Of those, calls that fast versions do by the runtime, too (`needsCopies`).
+  static constexpr const char *CopiesMark = "refrain.copies";
 
 private:
   bool isPrivateObject(const llvm::Value *Object) const;

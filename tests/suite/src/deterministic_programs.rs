@@ -7,6 +7,7 @@ use crate::guest::Guest;
 use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
+use crate::tool;
 use libtest_mimic::Trial;
 
 /// Schedules that are learned: whether one leads to a standstill depends on the order that was found for it.
@@ -14,10 +15,17 @@ const LESSONS: u32 = 8;
 const ENFORCED: u64 = 3;
 
 pub fn trials() -> Result<Vec<Trial>, String> {
-    let awaited = guest("awaited.c")?;
-    Ok(vec![trial("deterministic/awaited_signals", move |s| {
-        goes_on(s, &awaited)
-    })])
+    let of_libc = Guest::read(&tool::guests().join("coverage/library_functions.c"))?;
+    let guests = [
+        ("awaited_signals", guest("awaited.c")?),
+        ("overlapping_memory", guest("overlaps.c")?),
+        ("events_inside", guest("inside.c")?),
+        ("functions_of_libc", of_libc),
+    ];
+    let trials = guests
+        .into_iter()
+        .map(|(name, guest)| trial(format!("deterministic/{name}"), move |s| goes_on(s, &guest)));
+    Ok(trials.collect())
 }
 
 /// Every schedule of it can be followed to the end, and the output is the one that was recorded.

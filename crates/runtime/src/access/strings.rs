@@ -93,6 +93,10 @@ pub unsafe fn copy_text(
 /// # Safety
 /// `text` is NUL-terminated within `most` bytes, or has that many.
 unsafe fn length(text: *const c_char, most: usize) -> usize {
+    if Local::current().is_none() {
+        // SAFETY: the caller promises that it ends, or has as many bytes.
+        return unsafe { libc::strnlen(text, most) };
+    }
     let mut bytes = Bytes::new(text.cast());
     // SAFETY: stops at the terminator or after `most` bytes.
     (0..most).find(|_| unsafe { bytes.next() } == 0).unwrap_or(most)

@@ -31,8 +31,9 @@ impl Local {
     /// So many plain accesses are complete. Where a hybrid schedule is enforced, they are no events.
     #[inline]
     pub fn complete_many(&self, events: u64) {
-        if !control::counts_for_points() {
-            self.access.complete_many(events);
+        match control::counts_for_points() {
+            true => self.pass_places(events),
+            false => self.access.complete_many(events),
         }
     }
 

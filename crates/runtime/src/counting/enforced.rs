@@ -83,6 +83,7 @@ impl Local {
             return access();
         }
         let Some(point) = self.counting.points.get().first().filter(|_| self.awaits_point()) else {
+            self.pass_places(1);
             return access();
         };
         let place = self.next_place();

@@ -99,13 +99,19 @@ impl Local {
         result
     }
 
+    /// Accesses that are no points are done at once, those of a copy for instance: what comes after them in the same instruction has its place all the same.
+    pub fn pass_places(&self, accesses: u64) {
+        let own = counting();
+        let ordinal = own.ordinal.load(Relaxed);
+        let left = u64::from(ACCESSES_MAX - (ordinal & ACCESSES_MAX));
+        own.ordinal.store(ordinal + accesses.min(left) as u32, Relaxed);
+    }
+
     /// Where the thread is. Several accesses of one instruction, those of a copy, have places one behind the other.
     fn next_place(&self) -> Place {
         let own = counting();
         let ordinal = own.ordinal.load(Relaxed);
-        if ordinal & ACCESSES_MAX < ACCESSES_MAX {
-            own.ordinal.store(ordinal + 1, Relaxed);
-        }
+        self.pass_places(1);
         Place {
             site: sites::number(self.slot.site.load(Relaxed)),
             ordinal,
