@@ -1,7 +1,9 @@
 //! Inputs are live: calls are made, and nothing is logged. The order of threads is imposed all the same, so a call is the event that it was
 //! when it was recorded, and what it brings in is stored where other threads' accesses are ordered by it.
+use crate::calls::epolls;
 use crate::calls::is_to_self;
 use crate::calls::ordered;
+use crate::calls::polls;
 use crate::calls::table;
 use crate::calls::table::Treatment;
 use crate::calls::written::Ranges;
@@ -9,6 +11,7 @@ use crate::clones::Asked;
 use crate::clones::VM;
 use crate::control;
 use crate::local::Local;
+use crate::policy;
 use crate::sys;
 use core::ffi::c_long;
 
@@ -82,13 +85,20 @@ impl Local {
             return 0;
         }
         let mut ranges = Ranges::new();
+        // It finds what it found. If it left its schedule while it waited for its turn, it has to wait for that.
+        let is_at_once = polls::is_poll(number) && recorded.is_some() && !policy::is_free();
         // Others see that it waits for something outside.
         let result = self.until_made(|| {
             self.make(number, arguments, &mut ranges, |own| match table::blocks(number) {
+                true if is_at_once => polls::at_once(number, own, true, &mut real),
                 true => self.blocking(|| real(own)),
                 false => real(own),
             })
         });
+        if control::counts() && result >= 0 {
+            // Before anybody else has a turn.
+            epolls::follow(number, arguments, result);
+        }
         // Before anybody, and the program itself, can do something with it.
         let result = match given {
             0 => result,

@@ -43,7 +43,7 @@ pub fn is_on() -> bool {
 }
 
 impl Local {
-    fn may_order(&self, number: c_long) -> bool {
+    pub fn may_order(&self, number: c_long) -> bool {
         local_state::may_be_ordered(number) && is_on()
     }
 
