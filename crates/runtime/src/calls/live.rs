@@ -3,6 +3,7 @@
 use crate::calls::epolls;
 use crate::calls::is_to_self;
 use crate::calls::ordered;
+use crate::calls::pieces::Piece;
 use crate::calls::polls;
 use crate::calls::table;
 use crate::calls::table::Treatment;
@@ -10,6 +11,7 @@ use crate::calls::written::Ranges;
 use crate::clones::Asked;
 use crate::clones::VM;
 use crate::control;
+use crate::inputs;
 use crate::local::Local;
 use crate::policy;
 use crate::sys;
@@ -54,17 +56,18 @@ impl Local {
         let outgoing = self.gather_outgoing(number, arguments);
         let mut given = 0;
         let recorded = self.await_turns(number, |bytes| {
-            let mut piece = outgoing.arguments;
-            piece[1] += given;
-            piece[2] = bytes.min(piece[2].saturating_sub(given));
+            let mut piece = Piece::new(number, &outgoing.arguments, given, bytes);
+            let piece = piece.arguments();
             given += self.until_made(|| real(&piece)).max(0) as usize;
         });
-        let mut rest = outgoing.arguments;
-        if given != 0 {
-            rest[1] += given;
-            rest[2] -= given;
-        }
-        let arguments = &rest;
+        let mut piece;
+        let arguments = match given {
+            0 => &outgoing.arguments,
+            given => {
+                piece = Piece::new(number, &outgoing.arguments, given, usize::MAX);
+                &piece.arguments()
+            }
+        };
         if let Some(interrupted) = recorded.filter(|result| ordered::was_interrupted(*result)) {
             self.consider_input(number, &outgoing.arguments, interrupted, &[]);
             self.complete();
@@ -104,7 +107,19 @@ impl Local {
             0 => result,
             given => given as isize + result.max(0),
         };
-        self.consider_input(number, arguments, result, ranges.all());
+        if given != 0 && number == libc::SYS_recvfrom {
+            // What came before is in its place already, and all of it came in.
+            let last = core::mem::replace(&mut ranges, Ranges::new());
+            let [_, address, ..] = outgoing.arguments;
+            ranges.add(address, address, result.max(0) as usize);
+            for range in last.all() {
+                match range.address == arguments[1] {
+                    true => inputs::copy(range.from as *const u8, range.address as *mut u8, range.bytes),
+                    false => ranges.add(range.address, range.from, range.bytes),
+                }
+            }
+        }
+        self.consider_input(number, &outgoing.arguments, result, ranges.all());
         if !self.inside_event.get() {
             self.complete();
             self.take_in(number, ranges.all());

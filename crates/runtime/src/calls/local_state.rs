@@ -27,8 +27,18 @@ pub struct State {
     pub object: u64,
     /// The call may have to wait: until `poll` has one of these to tell.
     pub waits_for: Option<i16>,
-    /// More than [`PIECE_BYTES`] are given out piece by piece.
-    pub takes_pieces: bool,
+    /// How it is made, if not at once.
+    pub pieces: Pieces,
+}
+
+/// Whether a call is made piece by piece, each of which has a place in the order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pieces {
+    One,
+    /// It gives out more than [`PIECE_BYTES`].
+    Given,
+    /// It takes bytes until it has as many as it asks for.
+    Taken,
 }
 
 /// May a call of this number be ordered? It has an event before its own then, whether it is or not.
@@ -81,7 +91,7 @@ pub fn of(number: c_long, arguments: &[usize; 6]) -> Option<State> {
     let stream = State {
         object: object_of_descriptor(descriptor as i32),
         waits_for: None,
-        takes_pieces: false,
+        pieces: Pieces::One,
     };
     if number == libc::SYS_epoll_ctl {
         return Some(State {
@@ -112,6 +122,7 @@ pub fn of(number: c_long, arguments: &[usize; 6]) -> Option<State> {
     let is_stream = kind == libc::S_IFIFO || kind == libc::S_IFSOCK && is_stream_socket(descriptor);
     let waits = may_wait(number, arguments);
     let given = match number {
+        libc::SYS_write | libc::SYS_sendto => arguments[2],
         libc::SYS_writev => buffers::bytes(arguments[1], arguments[2]),
         libc::SYS_sendmsg => {
             let (list, count) = buffers::of_message(arguments[1]);
@@ -119,10 +130,16 @@ pub fn of(number: c_long, arguments: &[usize; 6]) -> Option<State> {
         }
         _ => 0,
     };
-    if waits && (given > PIECE_BYTES || asks_for_all(number, arguments)) {
-        // It could wait in the middle, for somebody who waits for the object.
-        return None;
-    }
+    let pieces = match waits && is_stream {
+        true if given > PIECE_BYTES => Pieces::Given,
+        true if asks_for_all(number, arguments) => match number {
+            libc::SYS_recvfrom if arguments[3] as i32 & libc::MSG_PEEK == 0 => Pieces::Taken,
+            // It could wait in the middle, for somebody who waits for the object.
+            _ => return None,
+        },
+        // Who sends messages, and not bytes, has room for all of one if there is any.
+        _ => Pieces::One,
+    };
     Some(State {
         object,
         waits_for: waits.then_some(if is_reading(number) {
@@ -130,7 +147,7 @@ pub fn of(number: c_long, arguments: &[usize; 6]) -> Option<State> {
         } else {
             libc::POLLOUT
         }),
-        takes_pieces: waits && is_stream && matches!(number, libc::SYS_write | libc::SYS_sendto),
+        pieces,
     })
 }
 

@@ -28,6 +28,7 @@ mod outgoing;
 mod own_memory;
 mod passed_on;
 pub mod patch;
+mod pieces;
 mod places;
 mod polls;
 mod quick;
