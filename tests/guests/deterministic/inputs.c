@@ -3,11 +3,14 @@
 //# threads: 2
 #define _GNU_SOURCE
 #include "../guest.h"
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -33,6 +36,15 @@ static int opened(const char *name) {
     return file;
 }
 
+/* To somebody on this machine who listens there. */
+static int connected(const char *port) {
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int peer = socket(AF_INET, SOCK_STREAM, 0);
+    REQUIRE(connect(peer, (struct sockaddr *)&name, sizeof name) == 0);
+    return peer;
+}
+
 static void get(const char *how, const char *name) {
     struct iovec parts[2] = {{first, 3}, {second, sizeof second}};
     struct stat status;
@@ -43,7 +55,15 @@ static void get(const char *how, const char *name) {
         REQUIRE(pread(opened(name), first, sizeof first, 1) >= 0);
     else if (!strcmp(how, "readv"))
         REQUIRE(readv(opened(name), parts, 2) >= 0);
-    else if (!strcmp(how, "stdin"))
+    else if (!strcmp(how, "recv"))
+        REQUIRE(recv(connected(name), first, 4, MSG_WAITALL) >= 0);
+    else if (!strcmp(how, "recvmsg")) {
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 1};
+        REQUIRE(recvmsg(connected(name), &message, 0) >= 0);
+    } else if (!strcmp(how, "poll")) {
+        struct pollfd asked = {connected(name), POLLIN, 0};
+        REQUIRE(poll(&asked, 1, 300) >= 0);
+    } else if (!strcmp(how, "stdin"))
         while (fgets(first, sizeof first, stdin))
             ;
     else if (!strcmp(how, "map"))

@@ -57,7 +57,7 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     for name in BY_CALLS {
         let guest = guest(name)?;
         trials.push(trial(format!("deterministic/calls/{}", guest.name()), move |s| {
-            calls_come_back(s, &guest)
+            calls_come_back(s, &guest, &[])
         }));
     }
     for relay in RELAYS {
@@ -91,11 +91,11 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     Ok(trials)
 }
 
-fn times() -> u64 {
+pub fn times() -> u64 {
     if tool::is_full() { 1000 } else { 25 }
 }
 
-fn is_as_learned(ended: &Ended, learned: &Ended) -> Checked {
+pub fn is_as_learned(ended: &Ended, learned: &Ended) -> Checked {
     require(ended.stdout == learned.stdout, || {
         ended.told(&format!(
             "expected what was printed when it was learned: {}",
@@ -105,13 +105,15 @@ fn is_as_learned(ended: &Ended, learned: &Ended) -> Checked {
 }
 
 /// Each schedule brings its own run back; and there are different ones.
-fn calls_come_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
+pub fn calls_come_back(sandbox: &Sandbox, guest: &Guest, arguments: &[&str]) -> Checked {
     let program = guest.build(sandbox, &["--det"])?;
+    let mut command = vec![program.as_path()];
+    command.extend(arguments.iter().map(Path::new));
     let mut printed = BTreeSet::new();
     for lesson in 0..LESSONS {
         let cache = format!("cache-{lesson}");
         let cached = ["--cache", &cache];
-        let learned = sandbox.run(&run(sandbox, &cached).arg(&program))?.expect_status(0)?;
+        let learned = sandbox.run(&run(sandbox, &cached).args(&command))?.expect_status(0)?;
         let entry = only_listed(sandbox, Path::new(&cache))?;
         require(entry["state"] == "ready", || format!("{entry} cannot be used"))?;
         let steps = fs::read_to_string(directory_of(&entry).join("steps"))?;
@@ -121,7 +123,7 @@ fn calls_come_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
         printed.insert(learned.stdout.clone());
         let is_last = printed.len() > 1;
         for seed in 1..=if is_last { times() } else { 3 } {
-            let ended = run_delayed(sandbox, &cached, seed, &[&program])?.expect_status(0)?;
+            let ended = run_delayed(sandbox, &cached, seed, &command)?.expect_status(0)?;
             is_as_learned(&ended, &learned)?;
         }
         if is_last {

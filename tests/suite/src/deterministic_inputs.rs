@@ -3,6 +3,9 @@
 use crate::Checked;
 use crate::command::Ended;
 use crate::command::Line;
+use crate::deterministic::directory_of;
+use crate::deterministic::only_listed;
+use crate::deterministic::usual_cache;
 use crate::failed;
 use crate::guest::Guest;
 use crate::require;
@@ -12,8 +15,13 @@ use crate::tool;
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::fs;
+use std::io;
+use std::io::Write;
+use std::net::TcpListener;
+use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -85,13 +93,16 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         }));
     }
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let others: [(&str, &str, Check); 7] = [
+    let others: [(&str, &str, Check); 10] = [
         ("stdin", "inputs.c", stdin),
         ("random", "inputs.c", random),
         ("live", "inputs.c", live),
         ("same", "reads.c", same),
         ("without_constraints", "inputs.c", without_constraints),
+        ("sockets", "inputs.c", sockets),
         ("why", "inputs.c", why),
+        ("why_damaged", "inputs.c", why_damaged),
+        ("why_sealed", "inputs.c", why_sealed),
         ("annotated", "annotated.cpp", annotated),
     ];
     for (name, source, check) in others {
@@ -206,6 +217,49 @@ fn stdin(sandbox: &Sandbox, guest: &Guest) -> Checked {
     Ok(())
 }
 
+/// Somebody outside who gives the program other bytes, or nothing.
+fn sockets(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &["--det"])?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port().to_string();
+    // The peer says its word, and stays until the program has ended.
+    let answered = |how: &str, word: &str, check: &dyn Fn(&Line) -> Checked| -> Checked {
+        sandbox.note(format!("# somebody at port {port} says \"{word}\""));
+        let line = run(sandbox, &[], &program, &[how, &port]);
+        thread::scope(|scope| {
+            let peer = scope.spawn(|| -> io::Result<TcpStream> {
+                let (mut stream, _) = listener.accept()?;
+                stream.write_all(word.as_bytes())?;
+                Ok(stream)
+            });
+            let checked = check(&line);
+            // If the program never came, somebody else does.
+            drop(TcpStream::connect(("127.0.0.1", listener.local_addr()?.port())));
+            drop(peer.join());
+            checked
+        })?;
+        // Who came after it is not to be taken for the next one.
+        listener.set_nonblocking(true)?;
+        while listener.accept().is_ok() {}
+        Ok(listener.set_nonblocking(false)?)
+    };
+    let is_learned = |line: &Line| comes_back(sandbox, line).map(drop);
+    let other_bytes = |name: &'static str| move |line: &Line| is_stopped(sandbox, line, &["other bytes from ", name]);
+    for (how, named) in [
+        ("recv", " from recvfrom of socket:"),
+        ("recvmsg", " from recvmsg of socket:"),
+    ] {
+        answered(how, "1234", &is_learned)?;
+        answered(how, "1234", &is_learned)?;
+        answered(how, "1224", &other_bytes(named))?;
+        answered(how, "1234", &is_learned)?;
+    }
+    answered("poll", "1234", &is_learned)?;
+    answered("poll", "1234", &is_learned)?;
+    let nothing = |line: &Line| is_stopped(sandbox, line, &["got 0 from poll, and 1 when"]);
+    answered("poll", "", &nothing)
+}
+
 /// Random numbers are inputs like others: a program that asks for them cannot do the same twice.
 fn random(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &["--det"])?;
@@ -304,6 +358,68 @@ fn why(sandbox: &Sandbox, guest: &Guest) -> Checked {
     // The same program, built once more with something else in it.
     guest.build(sandbox, &["--det", "-O0"])?;
     is(&answer(asked(&["--json"], &["live"]))?, false, "build")
+}
+
+/// What is asked about is damaged, and which file of it: nothing is learned again in silence.
+fn why_damaged(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &["--det"])?;
+    comes_back(sandbox, &run(sandbox, &[], &program, &["live"]))?;
+    let directory = directory_of(&only_listed(sandbox, &usual_cache(sandbox))?);
+    let ask = |options: &[&str]| {
+        let line = sandbox.refrain(["schedules", "why"]).args(options).arg("--");
+        sandbox.run(&line.arg(&program).arg("live"))?.expect_status(0)
+    };
+    for name in ["steps", "points", "inputs", "schedule.json"] {
+        let file = directory.join(name);
+        let whole = fs::read(&file)?;
+        let mut damaged = whole.clone();
+        let at = damaged.len() / 2;
+        damaged[at] ^= 1;
+        sandbox.note(format!("# byte {at} of {} is changed", file.display()));
+        fs::write(&file, damaged)?;
+        let ended = ask(&["--json"])?;
+        let answer: Value =
+            serde_json::from_slice(&ended.stdout).or_else(|e| failed(ended.told(&format!("not JSON: {e}"))))?;
+        let is_told = answer["hit"] == false && answer["reason"] == "damaged";
+        require(is_told, || ended.told("expected that it is damaged"))?;
+        let ended = ask(&[])?;
+        require(
+            ended.stdout_text().starts_with("miss ") && ended.stdout_text().contains(name),
+            || ended.told(&format!("expected the name of {name}")),
+        )?;
+        fs::write(&file, whole)?;
+        require(ask(&[])?.stdout_text().starts_with("hit "), || {
+            "expected a hit when it is whole again".to_owned()
+        })?;
+    }
+    Ok(())
+}
+
+/// A schedule that cannot be used: the reason is said.
+fn why_sealed(sandbox: &Sandbox, _: &Guest) -> Checked {
+    const SOURCE: &str = "#include <setjmp.h>\nint shared; jmp_buf place;\nint main(void) { if (setjmp(place) == 0) { shared++; \
+                          longjmp(place, 1); } return shared - 1; }\n";
+    sandbox.write("jumps.c", SOURCE)?;
+    let built = sandbox.refrain(["cc", "--det", "jumps.c", "-o", "jumps"]);
+    sandbox.run(&built)?.expect_status(0)?;
+    let program = sandbox.work().join("jumps");
+    sandbox.run(&run(sandbox, &[], &program, &[]))?.expect_status(0)?;
+    let ask = |options: &[&str]| {
+        let line = sandbox.refrain(["schedules", "why"]).args(options).arg("--");
+        sandbox.run(&line.arg(&program))?.expect_status(0)
+    };
+    let ended = ask(&["--json"])?;
+    let answer: Value =
+        serde_json::from_slice(&ended.stdout).or_else(|e| failed(ended.told(&format!("not JSON: {e}"))))?;
+    let is_told = answer["hit"] == false && answer["reason"] == "sealed";
+    require(is_told, || ended.told("expected that it is sealed"))?;
+    let ended = ask(&[])?;
+    require(
+        ended
+            .stdout_text()
+            .contains("there is one that cannot be used: a function cannot count"),
+        || ended.told("expected why it is sealed"),
+    )
 }
 
 /// What the program itself says has come in is recorded, brought back and compared; without its word it would not be.

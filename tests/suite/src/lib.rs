@@ -28,6 +28,7 @@ pub mod deterministic;
 pub mod deterministic_build;
 pub mod deterministic_calls;
 pub mod deterministic_inputs;
+pub mod deterministic_polls;
 pub mod deterministic_programs;
 pub mod deterministic_stacks;
 pub mod deterministic_steps;

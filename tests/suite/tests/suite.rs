@@ -13,6 +13,7 @@ use refrain_suite::deterministic;
 use refrain_suite::deterministic_build;
 use refrain_suite::deterministic_calls;
 use refrain_suite::deterministic_inputs;
+use refrain_suite::deterministic_polls;
 use refrain_suite::deterministic_programs;
 use refrain_suite::deterministic_stacks;
 use refrain_suite::deterministic_steps;
@@ -70,6 +71,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(deterministic::trials()?);
     trials.extend(deterministic_stacks::trials()?);
     trials.extend(deterministic_calls::trials()?);
+    trials.extend(deterministic_polls::trials()?);
     trials.extend(declared::trials()?);
     trials.extend(deterministic_inputs::trials()?);
     trials.extend(deterministic_build::trials()?);

@@ -226,12 +226,40 @@ fn is_about_call(op: Op) -> bool {
     matches!(op, Op::CallIssue | Op::CallPart | Op::CallReturn)
 }
 
+/// Calls that ask for several descriptors. Whoever makes them, they have a place: enforced, they are made in another way.
+const POLLS: [i64; 7] = [
+    libc::SYS_poll,
+    libc::SYS_ppoll,
+    libc::SYS_select,
+    libc::SYS_pselect6,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+];
+
 /// Files and channels that only one thread has used: the order of its calls is its own. A stream of libc's has a record with what it was written to, if others
 /// used that before; and if others did so after it, they have one that names it.
 fn used_by_one_thread(loaded: &LoadedRun) -> BTreeSet<u64> {
     let mut users = BTreeMap::<u64, BTreeSet<u32>>::new();
+    let mut polled = BTreeSet::<u64>::new();
     for (thread, log) in (0u32..).zip(&loaded.logs.threads) {
+        let (mut is_poll, mut returned) = (false, None);
         for record in &log.records {
+            if record.op == Op::CallIssue {
+                is_poll = POLLS.contains(&(record.value - 1));
+            }
+            let is_return = record.op == Op::CallReturn;
+            if is_return && returned.is_some_and(|(event, _)| event == record.event) {
+                // One call that uses several things: all of them have places, or none.
+                polled.extend(returned.map(|(_, object)| object));
+                polled.insert(record.object);
+            }
+            if is_return {
+                returned = Some((record.event, record.object));
+            }
+            if is_poll && is_about_call(record.op) {
+                polled.insert(record.object);
+            }
             if is_about_call(record.op) || record.op == Op::Output {
                 let users = users.entry(record.object).or_default();
                 users.insert(thread);
@@ -239,7 +267,7 @@ fn used_by_one_thread(loaded: &LoadedRun) -> BTreeSet<u64> {
             }
         }
     }
-    users.retain(|_, users| users.len() == 1);
+    users.retain(|object, users| users.len() == 1 && !polled.contains(object));
     users.into_keys().collect()
 }
 

@@ -3,10 +3,11 @@ use crate::call_names::call_name;
 use crate::inputs::What;
 use crate::inputs::load_inputs;
 use crate::loaded::LoadedRun;
+use run_model::Op;
 use std::collections::BTreeSet;
 
-/// Calls that may wait for other threads, or for the outside, and are never ordered.
-const NEVER_ORDERED: [i64; 27] = [
+/// Calls that may wait for other threads, or for the outside, and are not ordered, or not always.
+const SELDOM_ORDERED: [i64; 27] = [
     libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_connect,
@@ -42,10 +43,18 @@ pub fn waits(loaded: &LoadedRun) -> Vec<String> {
     if threads < 2 {
         return Vec::new();
     }
-    let inputs = (0..threads).flat_map(|thread| load_inputs(&loaded.run, thread).0);
-    let names = inputs.filter_map(|input| match input.what {
-        What::Call(number) if NEVER_ORDERED.contains(&i64::from(number)) => Some(call_name(number)),
-        _ => None,
-    });
-    names.collect::<BTreeSet<String>>().into_iter().collect()
+    let mut names = BTreeSet::new();
+    for (thread, log) in (0..threads).zip(&loaded.logs.threads) {
+        let returns = log.records.iter().filter(|record| record.op == Op::CallReturn);
+        let ordered: BTreeSet<u64> = returns.map(|record| record.event).collect();
+        for input in load_inputs(&loaded.run, thread).0 {
+            if let What::Call(number) = input.what
+                && SELDOM_ORDERED.contains(&i64::from(number))
+                && !ordered.contains(&input.event)
+            {
+                names.insert(call_name(number));
+            }
+        }
+    }
+    names.into_iter().collect()
 }

@@ -1,14 +1,19 @@
 //! Inputs are live: calls are made, and nothing is logged. The order of threads is imposed all the same, so a call is the event that it was
 //! when it was recorded, and what it brings in is stored where other threads' accesses are ordered by it.
+use crate::calls::epolls;
 use crate::calls::is_to_self;
 use crate::calls::ordered;
+use crate::calls::pieces::Piece;
+use crate::calls::polls;
 use crate::calls::table;
 use crate::calls::table::Treatment;
 use crate::calls::written::Ranges;
 use crate::clones::Asked;
 use crate::clones::VM;
 use crate::control;
+use crate::inputs;
 use crate::local::Local;
+use crate::policy;
 use crate::sys;
 use core::ffi::c_long;
 
@@ -51,17 +56,18 @@ impl Local {
         let outgoing = self.gather_outgoing(number, arguments);
         let mut given = 0;
         let recorded = self.await_turns(number, |bytes| {
-            let mut piece = outgoing.arguments;
-            piece[1] += given;
-            piece[2] = bytes.min(piece[2].saturating_sub(given));
+            let mut piece = Piece::new(number, &outgoing.arguments, given, bytes);
+            let piece = piece.arguments();
             given += self.until_made(|| real(&piece)).max(0) as usize;
         });
-        let mut rest = outgoing.arguments;
-        if given != 0 {
-            rest[1] += given;
-            rest[2] -= given;
-        }
-        let arguments = &rest;
+        let mut piece;
+        let arguments = match given {
+            0 => &outgoing.arguments,
+            given => {
+                piece = Piece::new(number, &outgoing.arguments, given, usize::MAX);
+                &piece.arguments()
+            }
+        };
         if let Some(interrupted) = recorded.filter(|result| ordered::was_interrupted(*result)) {
             self.consider_input(number, &outgoing.arguments, interrupted, &[]);
             self.complete();
@@ -82,19 +88,38 @@ impl Local {
             return 0;
         }
         let mut ranges = Ranges::new();
+        // It finds what it found. If it left its schedule while it waited for its turn, it has to wait for that.
+        let is_at_once = polls::is_poll(number) && recorded.is_some() && !policy::is_free();
         // Others see that it waits for something outside.
         let result = self.until_made(|| {
             self.make(number, arguments, &mut ranges, |own| match table::blocks(number) {
+                true if is_at_once => polls::at_once(number, own, true, &mut real),
                 true => self.blocking(|| real(own)),
                 false => real(own),
             })
         });
+        if control::counts() && result >= 0 {
+            // Before anybody else has a turn.
+            epolls::follow(number, arguments, result);
+        }
         // Before anybody, and the program itself, can do something with it.
         let result = match given {
             0 => result,
             given => given as isize + result.max(0),
         };
-        self.consider_input(number, arguments, result, ranges.all());
+        if given != 0 && number == libc::SYS_recvfrom {
+            // What came before is in its place already, and all of it came in.
+            let last = core::mem::replace(&mut ranges, Ranges::new());
+            let [_, address, ..] = outgoing.arguments;
+            ranges.add(address, address, result.max(0) as usize);
+            for range in last.all() {
+                match range.address == arguments[1] {
+                    true => inputs::copy(range.from as *const u8, range.address as *mut u8, range.bytes),
+                    false => ranges.add(range.address, range.from, range.bytes),
+                }
+            }
+        }
+        self.consider_input(number, &outgoing.arguments, result, ranges.all());
         if !self.inside_event.get() {
             self.complete();
             self.take_in(number, ranges.all());

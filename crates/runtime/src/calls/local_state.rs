@@ -5,6 +5,8 @@
 //! Asked only while a run is recorded for a schedule. Later the schedule itself says of each call whether it is ordered.
 use crate::calls::buffers;
 use crate::calls::descriptors;
+use crate::calls::epolls;
+use crate::calls::polls;
 use crate::calls::table;
 use crate::line::Line;
 use crate::sys;
@@ -25,13 +27,27 @@ pub struct State {
     pub object: u64,
     /// The call may have to wait: until `poll` has one of these to tell.
     pub waits_for: Option<i16>,
-    /// More than [`PIECE_BYTES`] are given out piece by piece.
-    pub takes_pieces: bool,
+    /// How it is made, if not at once.
+    pub pieces: Pieces,
+}
+
+/// Whether a call is made piece by piece, each of which has a place in the order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pieces {
+    One,
+    /// It gives out more than [`PIECE_BYTES`].
+    Given,
+    /// It takes bytes until it has as many as it asks for.
+    Taken,
 }
 
 /// May a call of this number be ordered? It has an event before its own then, whether it is or not.
 pub fn may_be_ordered(number: c_long) -> bool {
-    is_reading(number) || table::writes(number) || is_writing(number) || is_about_files(number)
+    is_reading(number)
+        || table::writes(number)
+        || is_writing(number)
+        || is_about_files(number)
+        || polls::is_poll(number)
 }
 
 fn is_reading(number: c_long) -> bool {
@@ -64,7 +80,7 @@ fn is_writing(number: c_long) -> bool {
 fn is_about_files(number: c_long) -> bool {
     matches!(
         number,
-        libc::SYS_lseek | libc::SYS_ftruncate | libc::SYS_close | libc::SYS_shutdown
+        libc::SYS_lseek | libc::SYS_ftruncate | libc::SYS_close | libc::SYS_shutdown | libc::SYS_epoll_ctl
     )
 }
 
@@ -75,33 +91,38 @@ pub fn of(number: c_long, arguments: &[usize; 6]) -> Option<State> {
     let stream = State {
         object: object_of_descriptor(descriptor as i32),
         waits_for: None,
-        takes_pieces: false,
+        pieces: Pieces::One,
     };
+    if number == libc::SYS_epoll_ctl {
+        return Some(State {
+            object: epolls::object(),
+            ..stream
+        });
+    }
+    if polls::is_poll(number) {
+        // Inside of a function of libc's.
+        return None;
+    }
     if descriptors::shown(descriptor).is_some() {
         // Streams of libc's are ordered by the same object.
         return is_write.then_some(stream);
     }
     let file = status(descriptor)?;
     let kind = file.st_mode & libc::S_IFMT;
-    let key = key_of(&file);
-    let is_own_channel = match kind {
-        libc::S_IFREG => {
-            return (number != libc::SYS_close).then_some(State {
-                object: object_of(key),
-                ..stream
-            });
-        }
-        libc::S_IFIFO | libc::S_IFSOCK => OWN.has_both_ends(key),
-        0 => is_event_counter(descriptor),
-        _ => false,
-    };
-    if !is_own_channel {
+    if kind == libc::S_IFREG {
+        return (number != libc::SYS_close).then_some(State {
+            object: object_of(key_of(&file)),
+            ..stream
+        });
+    }
+    let Some(object) = own_channel(descriptor, &file) else {
         // Who writes first is ordered, wherever it goes.
         return is_write.then_some(stream);
-    }
+    };
     let is_stream = kind == libc::S_IFIFO || kind == libc::S_IFSOCK && is_stream_socket(descriptor);
     let waits = may_wait(number, arguments);
     let given = match number {
+        libc::SYS_write | libc::SYS_sendto => arguments[2],
         libc::SYS_writev => buffers::bytes(arguments[1], arguments[2]),
         libc::SYS_sendmsg => {
             let (list, count) = buffers::of_message(arguments[1]);
@@ -109,19 +130,52 @@ pub fn of(number: c_long, arguments: &[usize; 6]) -> Option<State> {
         }
         _ => 0,
     };
-    if waits && (given > PIECE_BYTES || asks_for_all(number, arguments)) {
-        // It could wait in the middle, for somebody who waits for the object.
-        return None;
-    }
+    let pieces = match waits && is_stream {
+        true if given > PIECE_BYTES => Pieces::Given,
+        true if asks_for_all(number, arguments) => match number {
+            libc::SYS_recvfrom if arguments[3] as i32 & libc::MSG_PEEK == 0 => Pieces::Taken,
+            // It could wait in the middle, for somebody who waits for the object.
+            _ => return None,
+        },
+        // Who sends messages, and not bytes, has room for all of one if there is any.
+        _ => Pieces::One,
+    };
     Some(State {
-        object: object_of(key),
+        object,
         waits_for: waits.then_some(if is_reading(number) {
             libc::POLLIN
         } else {
             libc::POLLOUT
         }),
-        takes_pieces: waits && is_stream && matches!(number, libc::SYS_write | libc::SYS_sendto),
+        pieces,
     })
+}
+
+/// What stands for a channel, if it is the process's own: one object for both ends.
+fn own_channel(descriptor: usize, file: &libc::stat) -> Option<u64> {
+    let key = match file.st_mode & libc::S_IFMT {
+        libc::S_IFIFO | libc::S_IFSOCK => OWN.key_of_both_ends(key_of(file)),
+        0 => is_event_counter(descriptor).then(|| key_of(file)),
+        _ => None,
+    };
+    key.map(object_of)
+}
+
+/// Who decides what could be done with a descriptor?
+pub enum Whose {
+    /// The process, by calls on what this ghost object stands for.
+    Own(u64),
+    /// Nobody: files are always ready.
+    File,
+    Outside,
+}
+
+pub fn whose(descriptor: usize) -> Whose {
+    match status(descriptor) {
+        Some(file) if matches!(file.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR) => Whose::File,
+        Some(file) => own_channel(descriptor, &file).map_or(Whose::Outside, Whose::Own),
+        None => Whose::Outside,
+    }
 }
 
 /// May the call wait for other threads?
@@ -233,16 +287,18 @@ pub fn follow(number: c_long, arguments: &[usize; 6], result: isize) {
                 _ => READ_END | WRITTEN_END,
             };
             if let Some(file) = status(result as usize).filter(|file| file.st_mode & libc::S_IFMT == libc::S_IFIFO) {
-                OWN.add(key_of(&file), ends);
+                OWN.add(key_of(&file), key_of(&file), ends);
             }
             return;
         }
         _ => return,
     };
     // SAFETY: the call has put two numbers there.
-    for descriptor in unsafe { (both as *const [u32; 2]).read_unaligned() } {
-        if let Some(file) = status(descriptor as usize) {
-            OWN.add(key_of(&file), READ_END | WRITTEN_END);
+    let ends = unsafe { (both as *const [u32; 2]).read_unaligned() };
+    if let [Some(first), Some(second)] = ends.map(|descriptor| status(descriptor as usize)) {
+        // Sockets have a number each, and what is written to one is read from the other.
+        for end in [&first, &second] {
+            OWN.add(key_of(end), key_of(&first), READ_END | WRITTEN_END);
         }
     }
 }
@@ -250,24 +306,41 @@ pub fn follow(number: c_long, arguments: &[usize; 6], result: isize) {
 const READ_END: u32 = 1;
 const WRITTEN_END: u32 = 2;
 
-static OWN: Channels = Channels([const { (AtomicU64::new(0), AtomicU32::new(0)) }; CHANNELS_MAX]);
+static OWN: Channels = Channels([const { Channel::new() }; CHANNELS_MAX]);
 /// When there have been more, calls on those that come later are not ordered.
 const CHANNELS_MAX: usize = 4096;
 
 /// Pipes and sockets that the process has made, by their keys; and which ends it has opened.
-struct Channels([(AtomicU64, AtomicU32); CHANNELS_MAX]);
+struct Channels([Channel; CHANNELS_MAX]);
+
+struct Channel {
+    key: AtomicU64,
+    /// The key that both ends have in common.
+    common: AtomicU64,
+    ends: AtomicU32,
+}
+
+impl Channel {
+    const fn new() -> Channel {
+        Channel {
+            key: AtomicU64::new(0),
+            common: AtomicU64::new(0),
+            ends: AtomicU32::new(0),
+        }
+    }
+}
 
 impl Channels {
-    fn find(&self, key: u64, is_new: bool) -> Option<&AtomicU32> {
+    fn find(&self, key: u64, is_new: bool) -> Option<&Channel> {
         let first = (key >> 32) as usize % CHANNELS_MAX;
-        for (place, ends) in self.0[first..].iter().chain(&self.0[..first]) {
+        for channel in self.0[first..].iter().chain(&self.0[..first]) {
             // Relaxed: whoever knows a descriptor has it from the thread that made it, or learns it by other means.
-            match place.load(Relaxed) {
-                found if found == key => return Some(ends),
+            match channel.key.load(Relaxed) {
+                found if found == key => return Some(channel),
                 0 if !is_new => return None,
-                0 => match place.compare_exchange(0, key, Relaxed, Relaxed) {
-                    Ok(_) => return Some(ends),
-                    Err(found) if found == key => return Some(ends),
+                0 => match channel.key.compare_exchange(0, key, Relaxed, Relaxed) {
+                    Ok(_) => return Some(channel),
+                    Err(found) if found == key => return Some(channel),
                     Err(_) => {}
                 },
                 _ => {}
@@ -276,14 +349,16 @@ impl Channels {
         None
     }
 
-    fn add(&self, key: u64, ends: u32) {
+    fn add(&self, key: u64, common: u64, ends: u32) {
         if let Some(known) = self.find(key, true) {
-            known.fetch_or(ends, Relaxed);
+            known.common.store(common, Relaxed);
+            known.ends.fetch_or(ends, Relaxed);
         }
     }
 
-    fn has_both_ends(&self, key: u64) -> bool {
+    fn key_of_both_ends(&self, key: u64) -> Option<u64> {
         let both = READ_END | WRITTEN_END;
-        self.find(key, false).is_some_and(|ends| ends.load(Relaxed) == both)
+        let channel = self.find(key, false)?;
+        (channel.ends.load(Relaxed) == both).then(|| channel.common.load(Relaxed))
     }
 }

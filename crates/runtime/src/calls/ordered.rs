@@ -3,14 +3,16 @@
 //! Each call that may be ordered has two events, one where it is issued and its own, where it returns; whether it is ordered or not, so that later runs
 //! need not know that before the schedule tells. *Recorded*, both are uses of a ghost object. What a call does happens at its return, while the object is held. It
 //! cannot wait there: a thread that would have to waits before, without the object, until `poll` says that there is something to read, or room. More bytes
-//! than a pipe is sure to have room for are written piece by piece, and each piece is an event. So the recorded order is the one in which the
+//! than a pipe is sure to have room for are written piece by piece, and so is read what is to be read in full; each piece is an event (`pieces.rs`). So the recorded order is the one in which the
 //! kernel did it all. *Enforced*, a call is made when the turn of its return, or of its next piece, has come: everything that came before it has happened, and nothing that
 //! came after it. It finds what it found, and need not wait.
 //!
 //! Calls that libc makes for its streams are part of the stream's event. They take the object in the same way, and the event has another record of who had it before.
 use crate::calls::local_state;
 use crate::calls::local_state::PIECE_BYTES;
+use crate::calls::local_state::Pieces;
 use crate::calls::local_state::State;
+use crate::calls::pieces::Piece;
 use crate::control;
 use crate::local::Local;
 use crate::policy;
@@ -28,10 +30,11 @@ const LOOK_AGAIN_MS: usize = 20;
 
 /// Recording: a call whose order is kept.
 pub struct OrderedCall {
+    number: c_long,
     state: State,
     /// It has been made, and its return is not recorded yet.
     held: Cell<Option<HeldObject<ThisMachine>>>,
-    /// Bytes that its pieces have given out.
+    /// Bytes that its pieces have given out, or taken.
     given: Cell<usize>,
     /// It is part of an event, of a stream of libc's.
     is_inside: bool,
@@ -43,7 +46,7 @@ pub fn is_on() -> bool {
 }
 
 impl Local {
-    fn may_order(&self, number: c_long) -> bool {
+    pub fn may_order(&self, number: c_long) -> bool {
         local_state::may_be_ordered(number) && is_on()
     }
 
@@ -65,6 +68,7 @@ impl Local {
         let stream = self.inputs.stream_object.get();
         let state = state.filter(|state| !is_inside || stream != 0 && state.object != stream)?;
         Some(OrderedCall {
+            number,
             state,
             held: Cell::new(None),
             given: Cell::new(0),
@@ -79,30 +83,32 @@ impl Local {
         arguments: &[usize; 6],
         real: &mut impl FnMut(&[usize; 6]) -> isize,
     ) -> isize {
-        let mut rest = *arguments;
-        if call.state.takes_pieces {
-            rest[1] += call.given.get();
-            rest[2] -= call.given.get();
-        }
         loop {
-            let held = match self.hold_when_ready(call, rest[0]) {
+            let held = match self.hold_when_ready(call, arguments[0]) {
                 Ok(held) => held,
                 Err(failure) if failure == PUT_OFF || call.given.get() == 0 => return failure,
                 Err(_) => return call.given.get() as isize,
             };
-            let is_piece = call.state.takes_pieces && rest[2] > PIECE_BYTES;
-            let mut now = rest;
-            if is_piece {
-                now[2] = PIECE_BYTES;
-            }
-            let result = real(&now);
+            let given = call.given.get();
+            let (result, is_piece) = match call.state.pieces {
+                Pieces::One => (real(arguments), false),
+                Pieces::Given => {
+                    let mut piece = Piece::new(call.number, arguments, given, PIECE_BYTES);
+                    (real(&piece.arguments()), piece.is_part)
+                }
+                Pieces::Taken => {
+                    let mut piece = Piece::new(call.number, arguments, given, usize::MAX);
+                    let result = real(&piece.arguments());
+                    (result, result > 0 && (result as usize) < piece.bytes)
+                }
+            };
             if result == PUT_OFF {
                 self.access.give_object_back(held);
                 return PUT_OFF;
             }
             if !is_piece || result < 0 {
                 call.held.set(Some(held));
-                return match call.given.get() {
+                return match given {
                     0 => result,
                     given => given as isize + result.max(0),
                 };
@@ -115,9 +121,7 @@ impl Local {
                     self.complete();
                 }
             }
-            call.given.set(call.given.get() + result as usize);
-            rest[1] += result as usize;
-            rest[2] -= result as usize;
+            call.given.set(given + result as usize);
         }
     }
 
@@ -166,7 +170,7 @@ impl Local {
         self.access.release_object(held);
     }
 
-    /// Replay: waits for the turns of a call that may be ordered. `part` gives out the next so many bytes of it. Returns what it
+    /// Replay: waits for the turns of a call that may be ordered. `part` gives out, or takes, the next so many bytes of it. Returns what it
     /// returned, if it was ordered; its event is to be completed.
     pub fn await_turns(&self, number: c_long, mut part: impl FnMut(usize)) -> Option<isize> {
         if self.inside_event.get() || !self.may_order(number) {

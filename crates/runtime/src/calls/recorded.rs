@@ -2,6 +2,7 @@
 use crate::calls::check;
 use crate::calls::descriptors;
 use crate::calls::echoes;
+use crate::calls::epolls;
 use crate::calls::is_stop;
 use crate::calls::is_to_self;
 use crate::calls::local_state;
@@ -71,7 +72,10 @@ impl Local {
             self.complete();
             return real(arguments);
         }
-        let ordered = self.issue_call(number, arguments);
+        let (ordered, polled) = match self.issue_poll(number, arguments) {
+            Ok(polled) => (None, polled),
+            Err(()) => (self.issue_call(number, arguments), None),
+        };
         let shown = descriptors::shown(arguments[0]).filter(|_| table::writes(number));
         if let (libc::SYS_write, Some(stream)) = (number, shown) {
             return self.record_output(stream, arguments, real, ordered.as_ref());
@@ -82,12 +86,20 @@ impl Local {
         let blocks = control::observes_memory() && table::blocks(number);
         let mut real = |own: &[usize; 6]| match shown {
             Some(stream) => passed_on::write(stream, own[0], || real(own)),
-            None => real(own),
+            None => {
+                let result = real(own);
+                if control::counts() && result >= 0 {
+                    // While its objects are held.
+                    epolls::follow(number, own, result);
+                }
+                result
+            }
         };
-        let blocks = blocks && ordered.is_none();
-        let mut real = |own: &[usize; 6]| match &ordered {
-            Some(call) => self.make_ordered(call, own, &mut real),
-            None => real(own),
+        let blocks = blocks && ordered.is_none() && polled.is_none();
+        let mut real = |own: &[usize; 6]| match (&ordered, &polled) {
+            (Some(call), _) => self.make_ordered(call, own, &mut real),
+            (_, Some(call)) => self.make_polled(call, own, &mut real),
+            _ => real(own),
         };
         let mut ranges = Ranges::new();
         let mut began = 0;
@@ -119,6 +131,7 @@ impl Local {
             uncount_shown(arguments[0], result as u64);
         }
         self.note_return(ordered.as_ref(), result);
+        self.note_poll(polled.as_ref(), result);
         if !self.inside_event.get() {
             self.complete();
             self.take_in(number, ranges.all());
