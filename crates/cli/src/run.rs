@@ -20,6 +20,8 @@ use run_store::Lookup;
 use run_store::ScheduleCache;
 use run_store::ScheduleEntry;
 use run_store::Store;
+use std::time::Duration;
+use std::time::Instant;
 
 /// The program left its schedule and was stopped.
 const LEFT: u8 = 123;
@@ -27,11 +29,12 @@ const LEFT: u8 = 123;
 const NOT_STARTED: u8 = 125;
 
 pub fn run(arguments: RunArguments) -> Ended {
+    let began = Instant::now();
     let subject = Subject::of(arguments.command.clone()).map_err(|error| match error {
         replayer::Error::NotCounted { .. } => Failure::from(error),
         other => not_started(other.into()),
     })?;
-    run_or_learn(&arguments, &subject).map_err(not_started)
+    run_or_learn(&arguments, &subject, began).map_err(not_started)
 }
 
 /// All statuses but this one and that of wrong usage are the program's.
@@ -42,19 +45,19 @@ fn not_started(failure: Failure) -> Failure {
     }
 }
 
-fn run_or_learn(arguments: &RunArguments, subject: &Subject) -> Ended {
+fn run_or_learn(arguments: &RunArguments, subject: &Subject, began: Instant) -> Ended {
     // What is temporary is noted there, so that others remove it if this process is killed; without a home nobody does.
     let _ = Store::from_environment();
     let cache = ScheduleCache::from_environment(arguments.cache.as_deref())?;
     if let Some(entry) = still_valid(subject, cache.lookup(&subject.key)?, |_| ()) {
-        return follow(arguments, subject, &entry);
+        return follow(arguments, subject, &entry, began);
     }
     let guard = cache.learn(&subject.key, || {
         say(format_args!("another process learns this schedule; waiting for it"));
     })?;
     let tell = |why: String| say(format_args!("{why}; it is learned anew"));
     match still_valid(subject, guard.lookup()?, tell) {
-        Some(entry) => follow(arguments, subject, &entry),
+        Some(entry) => follow(arguments, subject, &entry, began),
         None => learn(arguments, subject, guard),
     }
 }
@@ -75,9 +78,9 @@ fn still_valid(subject: &Subject, found: Lookup, tell: impl FnOnce(String)) -> O
     None
 }
 
-fn follow(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -> Ended {
+fn follow(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry, began: Instant) -> Ended {
     match &entry.meta().learned.sealed {
-        None => enforce(arguments, subject, entry),
+        None => enforce(arguments, subject, entry, began),
         Some(why) => Err(Failure {
             sentence: format!(
                 "this program cannot be run deterministically with these arguments: {why} (refrain schedules info {})",
@@ -146,7 +149,7 @@ fn report_outside(entry: &ScheduleEntry) {
     }
 }
 
-fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -> Ended {
+fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry, began: Instant) -> Ended {
     let options = Enforcing {
         order: match arguments.sync_only {
             true => Order::SynchronisationOnly,
@@ -166,7 +169,7 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
     };
     let enforced = subject.enforce(entry, &options)?;
     if arguments.report {
-        report_enforced(entry, &enforced);
+        report_enforced(entry, &enforced, enforced.started.duration_since(began));
     }
     match &enforced.left {
         None => Ok(enforced.outcome.exit_status() as u8),
@@ -193,7 +196,8 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry) -
     }
 }
 
-fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) {
+/// `before`: what this process took to get the program started.
+fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced, before: Duration) {
     let learned = &entry.meta().learned;
     say(format_args!(
         "hit: schedule {} enforced: {}, {}, {} in {:.1} ms",
@@ -208,6 +212,10 @@ fn report_enforced(entry: &ScheduleEntry, enforced: &Enforced) {
         count(learned.hand_overs, "hand-over"),
         count(enforced.waits, "time"),
         enforced.waited.as_secs_f64() * 1000.0,
+    ));
+    say(format_args!(
+        "added: {:.1} ms before the program was started, to find its schedule and to compare it with its checksums",
+        before.as_secs_f64() * 1000.0,
     ));
     say(format_args!(
         "inputs: {} with {} came in as when it was learned",

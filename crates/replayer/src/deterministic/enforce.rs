@@ -62,6 +62,8 @@ pub struct Enforced {
     pub outcome: Outcome,
     /// It left its schedule here.
     pub left: Option<Left>,
+    /// When the program was started, and how long it took.
+    pub started: Instant,
     pub elapsed: Duration,
     /// Calls, and bytes that they brought in, that were compared with the learned ones.
     pub compared_calls: u64,
@@ -187,6 +189,7 @@ impl Subject {
             compared_bytes: header.compared[1],
             waits: header.waited[0],
             waited: Duration::from_nanos(header.waited[1]),
+            started: began,
             elapsed,
         })
     }
