@@ -23,7 +23,7 @@ mod once;
 mod openmp;
 mod process;
 mod semaphores;
-mod signals;
+pub mod signals;
 mod streams;
 mod task_loops;
 mod tasks;

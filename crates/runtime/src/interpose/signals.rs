@@ -19,7 +19,7 @@ use run_model::Op;
 /// What stands for all signals within the process; nothing is stored there.
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
 
-fn signals() -> u64 {
+pub fn signals() -> u64 {
     &SIGNALS as *const AtomicU64 as u64
 }
 
