@@ -2,7 +2,9 @@
 // it was learned. What is printed does not depend on the order.
 //# threads: 9
 #include "../guest.h"
+#include <poll.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,7 +17,7 @@ static pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t barrier;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static sem_t go, done;
-static int there[2], back[2];
+static int there[2], back[2], poller;
 static long sum, serials[ROUNDS], turn, inits;
 static int leaves;
 
@@ -80,6 +82,20 @@ static void by_pipe(long me, int round) {
     }
 }
 
+static void by_poll(long me, int round) {
+    struct pollfd asked = {me == 3 ? back[0] : there[0], POLLIN, 0};
+    if (me != 3)
+        REQUIRE(poll(&asked, 1, -1) == 1 && asked.revents == POLLIN);
+    by_pipe(me, round);
+}
+
+static void by_epoll(long me, int round) {
+    struct epoll_event event;
+    if (me != 3)
+        REQUIRE(epoll_wait(poller, &event, 1, -1) == 1 && event.data.u32 == 5);
+    by_pipe(me, round);
+}
+
 static void count_init(void) {
     inits++;
 }
@@ -113,7 +129,8 @@ static void by_sleep(long me, int round) {
 }
 
 static void (*const ways[])(long, int) = {by_mutex,     by_condition, by_barrier, by_semaphore,
-                                          by_pipe,      by_once,      by_threads, by_sleep};
+                                          by_pipe,      by_once,      by_threads, by_sleep,
+                                          by_poll,      by_epoll};
 static void (*way)(long, int);
 
 static void *worker(void *argument) {
@@ -130,6 +147,9 @@ int main(int argc, char **argv) {
     way = ways[atoi(argv[1])];
     REQUIRE(pthread_barrier_init(&barrier, NULL, THREADS) == 0 && sem_init(&go, 0, 0) == 0);
     REQUIRE(sem_init(&done, 0, 0) == 0 && pipe(there) == 0 && pipe(back) == 0);
+    struct epoll_event event = {EPOLLIN, {.u32 = 5}};
+    poller = epoll_create1(0);
+    REQUIRE(epoll_ctl(poller, EPOLL_CTL_ADD, there[0], &event) == 0);
     for (long i = 0; i < THREADS; i++)
         REQUIRE(pthread_create(&threads[i], NULL, worker, (void *)i) == 0);
     for (int i = 0; i < THREADS; i++)

@@ -41,7 +41,7 @@ const BY_CALLS: [&str; 6] = [
 const LESSONS: u32 = 12;
 const RELAYS: [&str; 2] = ["flag", "semaphore"];
 /// What `leaves.c` can be told to meet at, and what it prints then.
-const WAYS: [(&str, &str); 8] = [
+const WAYS: [(&str, &str); 10] = [
     ("mutex", "2080 0 0"),
     ("condition", "2080 0 0"),
     ("barrier", "0 0 1"),
@@ -50,6 +50,8 @@ const WAYS: [(&str, &str); 8] = [
     ("once", "640 1 0"),
     ("threads", "560 0 0"),
     ("sleep", "2080 0 0"),
+    ("poll", "190 0 0"),
+    ("epoll", "190 0 0"),
 ];
 
 pub fn trials() -> Result<Vec<Trial>, String> {

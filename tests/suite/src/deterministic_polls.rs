@@ -11,12 +11,14 @@ use crate::deterministic::says;
 use crate::deterministic::usual_cache;
 use crate::deterministic_calls::calls_come_back;
 use crate::deterministic_calls::is_as_learned;
+use crate::deterministic_calls::times;
 use crate::guest::Guest;
 use crate::require;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
 use libtest_mimic::Trial;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -43,7 +45,8 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         }));
     }
     type Check = fn(&Sandbox, &Guest) -> Checked;
-    let others: [(&str, &str, Check); 2] = [
+    let others: [(&str, &str, Check); 3] = [
+        ("interrupted", "interrupted.c", interrupted),
         ("time_over", "time_over.c", time_over),
         ("from_both", "from_both.c", from_both),
     ];
@@ -90,6 +93,21 @@ fn time_over(sandbox: &Sandbox, guest: &Guest) -> Checked {
             &run_delayed(sandbox, &[], seed, &[&program])?.expect_status(0)?,
             &learned,
         )?;
+    }
+    Ok(())
+}
+
+/// A wait that a signal ended ends so again, and the handler runs, also where only the wait lets the signal in.
+fn interrupted(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &["--det"])?;
+    for arguments in [&[][..], &["mask"]] {
+        let learned = sandbox.run(&run(sandbox, &[]).arg(&program).args(arguments))?;
+        let learned = learned.expect_status(0)?;
+        let mut command = vec![program.as_path()];
+        command.extend(arguments.iter().map(Path::new));
+        for seed in 1..=times() {
+            is_as_learned(&run_delayed(sandbox, &[], seed, &command)?.expect_status(0)?, &learned)?;
+        }
     }
     Ok(())
 }

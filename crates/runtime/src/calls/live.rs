@@ -69,6 +69,7 @@ impl Local {
             }
         };
         if let Some(interrupted) = recorded.filter(|result| ordered::was_interrupted(*result)) {
+            polls::let_signal_in(number, arguments);
             self.consider_input(number, &outgoing.arguments, interrupted, &[]);
             self.complete();
             return interrupted;

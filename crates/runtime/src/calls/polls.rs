@@ -8,6 +8,7 @@
 use crate::calls::epolls;
 use crate::calls::local_state;
 use crate::calls::local_state::Whose;
+use crate::calls::signals::signals;
 use crate::local::Local;
 use crate::sys;
 use crate::sys::PUT_OFF;
@@ -21,8 +22,8 @@ use run_model::Op;
 
 /// Calls that ask for more are not ordered.
 pub const POLLED_MAX: usize = 64;
-/// What they ask for, and the table of epolls.
-const OBJECTS_MAX: usize = POLLED_MAX + 1;
+/// What they ask for, the table of epolls, and signals.
+const OBJECTS_MAX: usize = POLLED_MAX + 2;
 /// Signals may come between a look and the wait for them, which then ends by itself; and so long may it take to see that others have changed what is asked for.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
 /// Descriptors in the sets of `select`.
@@ -118,6 +119,11 @@ fn mask(number: c_long, arguments: &[usize; 6]) -> [usize; 2] {
     match number {
         libc::SYS_ppoll => [arguments[3], arguments[4]],
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => [arguments[4], arguments[5]],
+        libc::SYS_pselect6 if arguments[5] != 0 => {
+            let mut mask = [0; 2];
+            sys::copy_own(arguments[5], &raw mut mask as usize, size_of_val(&mask));
+            mask
+        }
         _ => [0, 0],
     }
 }
@@ -360,6 +366,18 @@ pub fn at_once(
     result
 }
 
+/// Live: a signal ended the call when it was learned. If that can only come by the call's mask, it is let in; who sent it has had its turn, or is somebody outside.
+pub fn let_signal_in(number: c_long, arguments: &[usize; 6]) {
+    /// Whoever is outside need not send it again.
+    const WAIT_SECONDS: u64 = 1;
+    let [mask, bytes] = mask(number, arguments);
+    if mask != 0 {
+        let time = [WAIT_SECONDS, 0];
+        // SAFETY: asks for nothing; a time of ours, and the mask that the program gives to the kernel.
+        unsafe { sys::syscall(libc::SYS_ppoll, [0, 0, time.as_ptr() as usize, mask, bytes, 0]) };
+    }
+}
+
 /// The sets stay as they are as long as the answer is not for the program.
 fn select_at_once(arguments: &[usize; 6], is_last: bool, real: impl FnOnce(&[usize; 6]) -> isize) -> isize {
     let Some(sets) = sets(arguments) else {
@@ -425,10 +443,14 @@ impl Local {
             }
             let is_last = call.until_ns.is_some_and(|until| until <= sys::now_ns());
             let result = at_once(call.number, arguments, is_last, &mut *real);
-            if result != PUT_OFF && (result != 0 || is_last) {
+            let is_interrupted = result == -libc::EINTR as isize;
+            if result != PUT_OFF && !is_interrupted && (result != 0 || is_last) {
                 return result;
             }
             self.give_back(call);
+            if is_interrupted {
+                return result;
+            }
             if result == PUT_OFF || self.inputs.pending.count.get() != 0 {
                 return PUT_OFF;
             }
@@ -451,6 +473,10 @@ impl Local {
             return;
         };
         self.before_release();
+        if result == -libc::EINTR as isize {
+            // Somebody may have sent a signal, who comes before it then; and others who send one come behind it. If there are too many objects, it is as if somebody outside did.
+            let _ = call.add(signals());
+        }
         for (object, held) in call.all() {
             let held = held.take().unwrap_or_else(|| self.access.hold_object(object));
             let previous = self.access.user_before(&held);

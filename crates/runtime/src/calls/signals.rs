@@ -43,7 +43,14 @@ use core::arch::naked_asm;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::ffi::c_void;
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
+
+/// What stands for all signals that threads of the process send each other, where a hybrid schedule orders them; nothing is stored there.
+pub fn signals() -> u64 {
+    static SIGNALS: AtomicU64 = AtomicU64::new(0);
+    &SIGNALS as *const AtomicU64 as u64
+}
 
 pub const FIRST: u32 = log_format::inputs::FIRST_SIGNAL;
 /// A signal of libc's own: by it, all threads change their ids.

@@ -2,12 +2,12 @@
 //!
 //! Elsewhere the log has the signals, and nothing is missing. Here signals are live: a thread that is waited for must not be waiting for the
 //! signal of one that waits for it. So sending one is an event, and so is having got one, both on the same object.
+use crate::calls::signals::signals;
 use crate::control;
 use crate::ghost::observed;
 use crate::local::Local;
 use crate::real;
 use core::ffi::c_int;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use libc::pid_t;
 use libc::siginfo_t;
@@ -15,13 +15,6 @@ use libc::sigset_t;
 use libc::sigval;
 use libc::timespec;
 use run_model::Op;
-
-/// What stands for all signals within the process; nothing is stored there.
-static SIGNALS: AtomicU64 = AtomicU64::new(0);
-
-fn signals() -> u64 {
-    &SIGNALS as *const AtomicU64 as u64
-}
 
 /// The calling thread, if a schedule is learned from this run or enforced on it.
 fn scheduled() -> Option<&'static Local> {
