@@ -48,6 +48,8 @@ int main(int argc, char **argv) {
         interrupted++;
     }
     pthread_join(other, NULL);
-    printf("%d ready, %d signals, %d waits ended by them\n", ready, (int)handled, interrupted);
+    // How often the handler ran is not told: two signals may come as one, and when they come is not ordered.
+    REQUIRE(handled > 0);
+    printf("%d ready, %d waits ended by signals\n", ready, interrupted);
     return 0;
 }

@@ -369,7 +369,7 @@ fn why_damaged(sandbox: &Sandbox, guest: &Guest) -> Checked {
         let line = sandbox.refrain(["schedules", "why"]).args(options).arg("--");
         sandbox.run(&line.arg(&program).arg("live"))?.expect_status(0)
     };
-    for name in ["steps", "points", "inputs", "schedule.json"] {
+    for name in ["schedule", "points", "own_steps", "inputs", "schedule.json"] {
         let file = directory.join(name);
         let whole = fs::read(&file)?;
         let mut damaged = whole.clone();
