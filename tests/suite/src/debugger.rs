@@ -448,7 +448,7 @@ fn divergence(sandbox: &Sandbox, guest: &Guest) -> Checked {
         "refrain-where",
     ];
     let ended = session(sandbox, &recorded.directory, &[], &commands)?.expect_status(1)?;
-    expect_in_order(&ended, &["the replay diverged here", "demo_heisenbug.c:", "T0 "])?;
+    expect_in_order(&ended, &["the replay diverged here", "T0 ", "demo_heisenbug.c:"])?;
     let text = ended.stderr_text();
     require(
         text.contains("diverged in thread") && text.contains("at the end:"),
