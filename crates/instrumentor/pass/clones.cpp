@@ -88,28 +88,14 @@ void gatherAllocas(Function &F) {
     A->moveBefore(Entry, Top);
 }
 
-void dispatch(Function &F, Function &Clone, Runtime &R) {
-  gatherAllocas(F);
-  keepRecursionOutOfAccumulators(F);
-  BasicBlock *Old = &F.getEntryBlock();
-  BasicBlock *Entry = BasicBlock::Create(R.C, "refrain.entry", &F, Old);
-  BasicBlock *Observed = BasicBlock::Create(R.C, "refrain.observed", &F, Old);
-  SmallVector<AllocaInst *, 8> Allocas;
-  for (Instruction &I : *Old)
-    if (auto *A = dyn_cast<AllocaInst>(&I); A && isa<Constant>(A->getArraySize()))
-      Allocas.push_back(A);
-  IRBuilder<> B(Entry);
-  for (AllocaInst *A : Allocas)
-    A->moveBefore(*Entry, Entry->end());
+void callInstead(Function &F, Function &Other, BasicBlock *At, Runtime &R) {
+  IRBuilder<> B(At);
   if (DISubprogram *S = F.getSubprogram())
     B.SetCurrentDebugLocation(DILocation::get(R.C, S->getScopeLine(), 0, S));
-  B.CreateCondBr(R.memoryObserved(B), Observed, Old);
-
-  B.SetInsertPoint(Observed);
   SmallVector<Value *, 8> Arguments;
   for (Argument &A : F.args())
     Arguments.push_back(&A);
-  CallInst *Call = B.CreateCall(&Clone, Arguments);
+  CallInst *Call = B.CreateCall(&Other, Arguments);
   Call->setCallingConv(F.getCallingConv());
   // musttail wants the attributes that decide how arguments travel to be equal, and forwards variable arguments.
   Call->setTailCallKind(CallInst::TCK_MustTail);
@@ -130,6 +116,25 @@ void dispatch(Function &F, Function &Clone, Runtime &R) {
     B.CreateRetVoid();
   else
     B.CreateRet(Call);
+}
+
+void dispatch(Function &F, Function &Clone, Runtime &R) {
+  gatherAllocas(F);
+  keepRecursionOutOfAccumulators(F);
+  BasicBlock *Old = &F.getEntryBlock();
+  BasicBlock *Entry = BasicBlock::Create(R.C, "refrain.entry", &F, Old);
+  BasicBlock *Observed = BasicBlock::Create(R.C, "refrain.observed", &F, Old);
+  SmallVector<AllocaInst *, 8> Allocas;
+  for (Instruction &I : *Old)
+    if (auto *A = dyn_cast<AllocaInst>(&I); A && isa<Constant>(A->getArraySize()))
+      Allocas.push_back(A);
+  IRBuilder<> B(Entry);
+  for (AllocaInst *A : Allocas)
+    A->moveBefore(*Entry, Entry->end());
+  if (DISubprogram *S = F.getSubprogram())
+    B.SetCurrentDebugLocation(DILocation::get(R.C, S->getScopeLine(), 0, S));
+  B.CreateCondBr(R.memoryObserved(B), Observed, Old);
+  callInstead(F, Clone, Observed, R);
 }
 
 } // namespace refrain

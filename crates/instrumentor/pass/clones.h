@@ -12,6 +12,9 @@ bool canClone(const llvm::Function &F);
 // The copy that will be instrumented.
 llvm::Function *cloneForObservation(llvm::Function &F);
 
+// Ends the block At of F by calling Other, which has the same type, in F's place.
+void callInstead(llvm::Function &F, llvm::Function &Other, llvm::BasicBlock *At, Runtime &R);
+
 // Makes f hand over to its clone when memory is observed.
 void dispatch(llvm::Function &F, llvm::Function &Clone, Runtime &R);
 

@@ -19,9 +19,9 @@ namespace refrain {
 
 namespace {
 
-// May this call come back with another version wanted? Whatever only computes, or reads, does not.
+// May this call come back with another version wanted? Whatever only computes, or reads, does not, nor what may tell of an error besides (sqrt, pow).
 bool mayComeToRuntime(const CallBase &Call) {
-  if (isa<IntrinsicInst>(Call) || Call.isInlineAsm() || Call.onlyReadsMemory())
+  if (isa<IntrinsicInst>(Call) || Call.isInlineAsm() || Call.onlyReadsMemory() || Call.getMemoryEffects().onlyAccessesErrnoMem())
     return false;
   return !Call.isMustTailCall();
 }
@@ -33,10 +33,14 @@ bool becomesCall(const Instruction &I) {
   return I.isAtomic();
 }
 
+} // namespace
+
 bool isCut(const Instruction &I) {
   auto *Call = dyn_cast<CallBase>(&I);
   return (Call && mayComeToRuntime(*Call)) || becomesCall(I);
 }
+
+namespace {
 
 class Doubling {
 public:
@@ -162,11 +166,6 @@ private:
     B.CreateStore(B.CreateAdd(B.CreateLoad(R.I64, Place), R.number(1)), Place);
   }
 
-  Value *wantsSlow(IRBuilder<> &B) {
-    LoadInst *Flag = B.CreateLoad(R.I32, R.slotField(B, Counting, abi::CountingSlow), /*isVolatile=*/true);
-    return B.CreateICmpNE(Flag, ConstantInt::get(R.I32, 0));
-  }
-
   void joinVersions() {
     MDNode *Unlikely = MDBuilder(R.C).createBranchWeights(1, 1 << 20);
     // The way into the slow version counts the call.
@@ -187,7 +186,7 @@ private:
   void choose(BasicBlock *At, BasicBlock *SlowOne, BasicBlock *FastOne, MDNode *Weights) {
     Instruction *Old = At->getTerminator();
     IRBuilder<> B(Old);
-    B.CreateCondBr(wantsSlow(B), SlowOne, FastOne, Weights);
+    B.CreateCondBr(wantsSlow(B, Counting, R), SlowOne, FastOne, Weights);
     Old->eraseFromParent();
   }
 
@@ -366,6 +365,11 @@ void unmark(Function &F) {
 
 void countTransfers(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Unit &Kept) {
   Doubling(F, Keep, R, Sites, Kept).run();
+}
+
+Value *wantsSlow(IRBuilder<> &B, Value *Counting, Runtime &R) {
+  LoadInst *Flag = B.CreateLoad(R.I32, R.slotField(B, Counting, abi::CountingSlow), /*isVolatile=*/true);
+  return B.CreateICmpNE(Flag, ConstantInt::get(R.I32, 0));
 }
 
 void announceUncounted(Function &F, Runtime &R, SiteTable &Sites) {

@@ -18,6 +18,7 @@
 #include "embedded.h"
 #include "groups.h"
 #include "instructions.h"
+#include "leaves.h"
 #include "late_stores.h"
 #include "lockset.h"
 #include "loops.h"
@@ -74,6 +75,9 @@ public:
     if (Kept)
       Kept->emit(Sites);
     Sites.emit();
+    // Last: what was kept knows instructions that are gone then.
+    for (const Leaf &L : Leaves)
+      separate(L, R);
   }
 
 private:
@@ -116,9 +120,11 @@ private:
     order(F);
   }
 
-  // Three versions in one function: counted.h, embedded.h.
+  // Three versions in one function, or in two: counted.h, embedded.h, leaves.h.
   void observeAndCount(Function &F) {
     markShared(F, Keep, R);
+    if (isLeaf(F))
+      Leaves.push_back(copyPlain(F));
     Embedded E = copyToEmbed(F);
     Keep.enter(*E.Copy);
     Keep.IsMarked = true;
@@ -189,6 +195,7 @@ private:
   std::optional<Unit> Kept;
   std::vector<std::pair<Function *, Function *>> Clones;
   std::vector<Embedded> Embeddings;
+  std::vector<Leaf> Leaves;
   DenseMap<Function *, Function *> CloneOf;
 };
 

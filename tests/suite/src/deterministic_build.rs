@@ -27,7 +27,34 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         let parts = parts.clone();
         trial(format!("deterministic/{name}"), move |s| check(s, &parts))
     });
-    Ok(named.into())
+    let small = guest("small_functions.cpp")?;
+    let mut trials = Vec::from(named);
+    trials.push(trial("deterministic/small_functions_apart", move |s| {
+        small_functions(s, &small)
+    }));
+    Ok(trials)
+}
+
+/// Functions that call nothing do not pay for versions that they do not run: these are functions of their own.
+fn small_functions(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &["--det"])?;
+    let symbols = sandbox
+        .run(&sandbox.other("nm", ["-C"]).arg(&program))?
+        .expect_status(0)?;
+    let symbols = symbols.stdout_text();
+    let is_apart = |name: &str| {
+        symbols
+            .lines()
+            .any(|line| line.contains(name) && line.contains(".versions"))
+    };
+    for name in ["Square::area", "Circle::area", "mixed<"] {
+        require(is_apart(name), || {
+            format!("{name} has no function for its versions:\n{symbols}")
+        })?;
+    }
+    require(!is_apart("work("), || {
+        "work calls others, which may change its version".to_owned()
+    })
 }
 
 /// Puts another library in the place of the one that the program was linked with.
