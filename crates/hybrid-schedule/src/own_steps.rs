@@ -28,7 +28,7 @@ fn own_step(gate: &Gate) -> Option<OwnStep> {
     let record = &gate.record;
     let is_atomic = record.kind == Kind::Run;
     let is_lock = record.kind == Kind::Sync && record.op.is_only_ordered() && record.value == 0;
-    (gate.waits.is_empty() && (is_atomic || is_lock)).then(|| OwnStep {
+    (gate.waits.is_empty() && (is_atomic || is_lock)).then_some(OwnStep {
         event: record.event,
         op: if is_lock { record.op } else { Op::None },
         object: if is_lock { record.object } else { 0 },
