@@ -28,7 +28,6 @@ use runtime_abi::call_sites::JUMP_BYTES;
 use runtime_abi::call_sites::LEA_BYTES;
 use runtime_abi::call_sites::SITES_MAX;
 use runtime_abi::call_sites::WINDOW_BYTES_MAX;
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -45,6 +44,8 @@ const NUMBERS: u64 = 600;
 /// Instructions before and after the `syscall` that a window may take in.
 const BEFORE_MAX: usize = 3;
 const AFTER_MAX: usize = 3;
+/// Instructions that are decoded before they are looked at.
+const PART: usize = 4096;
 
 /// One `syscall` instruction that can be replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,19 +127,15 @@ fn is_wanted(instruction: &Instruction) -> bool {
 }
 
 fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
-    let code: Vec<Instruction> = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE)
-        .iter()
-        .collect();
-    let targets: HashSet<u64> = code
-        .iter()
-        .map(Instruction::near_branch_target)
-        .filter(|target| *target != 0)
-        .collect();
+    let mut targets = Targets::within(address, bytes.len());
+    // No window begins before this instruction.
     let mut free_from = 0;
-    for at in (0..code.len()).filter(|at| is_wanted(&code[*at])) {
+    for surroundings in surroundings(bytes, address, &mut targets) {
+        let Surroundings { first, at, code } = surroundings;
+        let free_window = || window(&code, at, &targets).filter(|window| first + window.start >= free_from);
         if asks_processor(&code[at]) {
-            if let Some(window) = window(&code, at, &targets).filter(|window| window.start >= free_from) {
-                free_from = window.end;
+            if let Some(window) = free_window() {
+                free_from = first + window.end;
                 found.instructions.push(site(&code, window, at, bytes, address));
             }
             continue;
@@ -150,12 +147,91 @@ fn sweep(bytes: &[u8], address: u64, found: &mut Sites) {
             found.special += 1;
             continue;
         }
-        let Some(window) = window(&code, at, &targets).filter(|window| window.start >= free_from) else {
+        let Some(window) = free_window() else {
             found.no_room.push(code[at].ip());
             continue;
         };
-        free_from = window.end;
+        free_from = first + window.end;
         found.sites.push(site(&code, window, at, bytes, address));
+    }
+}
+
+/// A wanted instruction, and those around it that may matter to its window.
+struct Surroundings {
+    /// Number of the first of these instructions among all.
+    first: usize,
+    /// Where the wanted one is among these.
+    at: usize,
+    code: Vec<Instruction>,
+}
+
+/// Those of all wanted instructions, in their order; `targets` learns of all that is jumped to. libc has hundreds of thousands of instructions, and this is done
+/// before each run, so all of them are never there at once.
+fn surroundings(bytes: &[u8], address: u64, targets: &mut Targets) -> Vec<Surroundings> {
+    let mut found = Vec::new();
+    let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
+    // A part of the code, how many instructions are before it, and from where on in it wanted ones are looked for.
+    let mut code: Vec<Instruction> = Vec::with_capacity(PART);
+    let (mut before, mut next) = (0, 0);
+    loop {
+        while decoder.can_decode() && code.len() < PART {
+            let instruction = decoder.decode();
+            targets.insert(instruction.near_branch_target());
+            code.push(instruction);
+        }
+        let is_last = !decoder.can_decode();
+        // What is behind the others comes with the next part.
+        let known = if is_last { code.len() } else { code.len() - AFTER_MAX };
+        for at in (next..known).filter(|at| is_wanted(&code[*at])) {
+            let first = at.saturating_sub(LOOK_BACK);
+            let end = (at + 1 + AFTER_MAX).min(code.len());
+            found.push(Surroundings {
+                first: before + first,
+                at: at - first,
+                code: code[first..end].to_vec(),
+            });
+        }
+        if is_last {
+            return found;
+        }
+        let gone = known - LOOK_BACK;
+        code.drain(..gone);
+        before += gone;
+        next = LOOK_BACK;
+    }
+}
+
+/// Addresses within a section that are jumped to: a bit for each.
+struct Targets {
+    address: u64,
+    bytes: usize,
+    bits: Vec<u64>,
+}
+
+impl Targets {
+    fn within(address: u64, bytes: usize) -> Targets {
+        Targets {
+            address,
+            bytes,
+            bits: vec![0; bytes.div_ceil(64)],
+        }
+    }
+
+    fn place(&self, target: u64) -> Option<usize> {
+        let at = usize::try_from(target.checked_sub(self.address)?).ok()?;
+        (at < self.bytes).then_some(at)
+    }
+
+    fn insert(&mut self, target: u64) {
+        // No jump has the target 0, nor any that is not known.
+        if let Some(at) = self.place(target).filter(|_| target != 0) {
+            self.bits[at / 64] |= 1 << (at % 64);
+        }
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        let is_set = |at: usize| self.bits[at / 64] >> (at % 64) & 1 != 0;
+        self.place(address).is_some_and(is_set)
     }
 }
 
@@ -185,13 +261,13 @@ fn constant_before(code: &[Instruction], site: usize, register: Register) -> Opt
 }
 
 /// The shortest run of movable instructions around `site` that a jump fits into.
-fn window(code: &[Instruction], site: usize, targets: &HashSet<u64>) -> Option<Range<usize>> {
+fn window(code: &[Instruction], site: usize, targets: &Targets) -> Option<Range<usize>> {
     let candidates = (0..=BEFORE_MAX).flat_map(|before| (0..=AFTER_MAX).map(move |after| (before, after)));
     let fits = |(before, after): (usize, usize)| {
         let (run, bytes) = movable_run(code, site, (before, after), Also::Nothing)?;
         // Whoever jumps to the window's first byte finds the jump there; to any other, half of it.
         let rest = &code[run.start + 1..run.end];
-        let undisturbed = rest.iter().all(|each| !targets.contains(&each.ip()));
+        let undisturbed = rest.iter().all(|each| !targets.contains(each.ip()));
         undisturbed.then_some((bytes, run))
     };
     candidates
@@ -272,6 +348,28 @@ mod tests {
         assert_eq!(found.sites.len(), 1);
         assert_eq!((found.sites[0].address, found.sites[0].syscall_at), (0x1000, 5));
         assert_eq!(found.sites[0].bytes, [0xb8, 0x27, 0, 0, 0, 0x0f, 0x05]);
+    }
+
+    /// The code is looked at part by part, and it does not matter where a part ends.
+    #[test]
+    fn sites_are_found_wherever_they_are() {
+        // je to the comparison; mov $0x27,%eax; syscall; cmp; ret; mov $15,%eax (rt_sigreturn); syscall; ret; rdtsc; shl $32,%rdx; ret
+        let code = [
+            0x74, 0x07, 0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0xc3, 0xb8, 15, 0, 0, 0,
+            0x0f, 0x05, 0xc3, 0x0f, 0x31, 0x48, 0xc1, 0xe2, 0x20, 0xc3,
+        ];
+        let alone = sites_of(&code);
+        assert_eq!((alone.sites.len(), alone.special, alone.instructions.len()), (1, 1, 1));
+        for before in (0..20).chain(PART - 20..PART + 4).chain(2 * PART - 30..2 * PART) {
+            // Nothing moves across a ret.
+            let mut bytes = vec![0xc3; before];
+            bytes.extend(code);
+            let mut expected = alone.clone();
+            for site in expected.sites.iter_mut().chain(&mut expected.instructions) {
+                site.address += before as u64;
+            }
+            assert_eq!(sites_of(&bytes), expected, "{before} instructions before it");
+        }
     }
 
     #[test]
