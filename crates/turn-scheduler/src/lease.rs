@@ -23,10 +23,11 @@ use machine::Word;
 pub const LEASE_TICKS: u64 = 250_000;
 /// A thread with fewer control transfers between synchronisations does little but synchronise: a hand-over takes longer.
 pub const TIGHT_TRANSFERS: u64 = 256;
-/// Synchronisations for which a thread may make others wait.
-pub const TURN_MAX: u32 = 4096;
-/// Looks at another thread's lease. Every now and then the processor is offered to others.
-const LOOKS_MAX: u32 = 1 << 14;
+/// Synchronisations for which a thread may make others wait: some tens of milliseconds of a recording. Behind a hand-over a thread finds what it uses in the other processor's cache,
+/// so turns have to be long for that not to matter.
+pub const TURN_MAX: u32 = 1 << 15;
+/// Looks at another thread's lease: longer than a turn lasts. Every now and then the processor is offered to others.
+const LOOKS_MAX: u32 = 1 << 19;
 const LOOKS_BEFORE_YIELD: u32 = 64;
 
 /// What a thread is about to do.

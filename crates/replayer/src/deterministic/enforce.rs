@@ -144,6 +144,8 @@ impl fmt::Display for Left {
 impl Subject {
     /// Runs the program by the schedule of `entry`.
     pub fn enforce(&self, entry: &ScheduleEntry, options: &Enforcing) -> Result<Enforced> {
+        // First: the guardian that comes with it starts while there is something else to do, not beside the program.
+        let memory = supervise::anonymous_control()?;
         let directory = directory_for(entry, options.order)?;
         let sites = CallSites::of(Path::new(self.meta.executable.path.as_os_str()));
         let settings = RunSettings {
@@ -162,7 +164,6 @@ impl Subject {
             beginning: Beginning::default(),
             schedule_directory: directory.path(),
         };
-        let memory = supervise::anonymous_control()?;
         let control = supervise::set_up(&memory, &[setting])?.swap_remove(0);
         let (mut command, _) = launch::command(&self.meta, &control, None, OrphanedProgram::IsKilled)?;
         let began = Instant::now();
