@@ -15,6 +15,7 @@ use crate::target;
 use list::Listed;
 use serde_json::Value;
 use serde_json::json;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
@@ -51,14 +52,24 @@ struct Learned {
     /// What `refrain schedules info` has of it.
     learned: Value,
     hand_overs: u64,
-    /// Enforced runs that did what was recorded, of how many; and what the first other one did.
-    came_back: (u64, u64),
-    first_other: Option<String>,
-    /// Runs with the order of synchronisations alone that did, of how many.
-    sync_only: (u64, u64),
+    enforced: Enforced,
+    /// With the order of synchronisations alone.
+    sync_only: Enforced,
     /// Native runs that did, of how many.
     native: (u64, u64),
     times: Times,
+}
+
+/// What became of the enforced runs.
+#[derive(Default)]
+struct Enforced {
+    times: u64,
+    /// Those that did what was recorded.
+    came_back: u64,
+    /// Those that were made to follow the learned schedule, as `refrain run --report` says: whoever learns anew may do the same by chance.
+    hits: u64,
+    /// What the first other one did.
+    first_other: Option<String>,
 }
 
 /// In seconds, one of each for every repetition.
@@ -155,16 +166,15 @@ fn try_program(folder: &Path, listed: &Listed, options: &Options) -> Result<Fate
         return Err(Failure::new(format!("its schedule is sealed: {why}")));
     }
     eprintln!("xtask: {} is enforced", listed.name);
-    let mut first_other = None;
-    let came_back = enforced(&subject, &recorded, options.times, &[], &mut first_other)?;
+    let name = schedule_name(&directory)?;
+    let hybrid = enforced(&subject, &recorded, options.times, &[], &name)?;
     let controls = options.times.min(CONTROLS_MAX);
-    let sync_only = enforced(&subject, &recorded, controls, &["--sync-only"], &mut None)?;
+    let sync_only = enforced(&subject, &recorded, controls, &["--sync-only"], &name)?;
     let (times, native) = measured(&subject, &recorded, options.repetitions)?;
     Ok(Fate::Learned(Box::new(Learned {
         learned,
         hand_overs: hand_overs(&fs::read_to_string(directory.join("steps"))?),
-        came_back,
-        first_other,
+        enforced: hybrid,
         sync_only,
         native,
         times,
@@ -190,15 +200,16 @@ fn learned(subject: &Subject, refrain: &Path) -> Result<(Value, PathBuf), Failur
     Ok((info["meta"]["learned"].clone(), directory))
 }
 
-/// So many runs, every other one delayed: how many did what was recorded, of those that were made.
-fn enforced(
-    subject: &Subject,
-    recorded: &Seen,
-    times: u64,
-    with: &[&str],
-    first_other: &mut Option<String>,
-) -> Result<(u64, u64), Failure> {
-    let (mut came_back, mut late) = (0, 0);
+/// A schedule is called like its directory.
+fn schedule_name(directory: &Path) -> Result<String, Failure> {
+    let name = directory.file_name().and_then(OsStr::to_str);
+    name.map(str::to_owned)
+        .ok_or_else(|| Failure::new(format!("{} has no name of a schedule", directory.display())))
+}
+
+/// So many runs, every other one delayed: what became of those that were made. `name` is that of the schedule that they are to follow.
+fn enforced(subject: &Subject, recorded: &Seen, times: u64, with: &[&str], name: &str) -> Result<Enforced, Failure> {
+    let (mut enforced, mut late) = (Enforced::default(), 0);
     for seed in 1..=times {
         let delays = format!("--delays={seed}");
         let mut words = with.to_vec();
@@ -206,23 +217,31 @@ fn enforced(
             words.push(&delays);
         }
         let (seen, ended) = subject.run(&words, ENFORCE_LIMIT_S)?;
-        let other = match ended.is_over {
+        let difference = match ended.is_over {
             false => Some("not over in time".to_owned()),
             true => seen.difference(recorded),
         };
-        match other {
-            None => came_back += 1,
-            Some(why) => {
-                let told = || short(&format!("{why} ({}; {})", words.join(" "), said(&ended.stderr)));
-                first_other.get_or_insert_with(told);
-            }
+        let is_hit = is_hit(&ended.stderr, name);
+        enforced.times += 1;
+        enforced.came_back += u64::from(difference.is_none());
+        enforced.hits += u64::from(is_hit);
+        let other = difference.or_else(|| (!is_hit).then(|| format!("did not follow schedule {name}")));
+        if let Some(why) = other {
+            let told = || short(&format!("{why} ({}; {})", words.join(" "), said(&ended.stderr)));
+            enforced.first_other.get_or_insert_with(told);
         }
         late += u32::from(!ended.is_over);
         if late >= LATE_MAX {
-            return Ok((came_back, seed));
+            break;
         }
     }
-    Ok((came_back, times))
+    Ok(enforced)
+}
+
+/// Does the report say that the run was made to follow this schedule?
+fn is_hit(report: &str, name: &str) -> bool {
+    let hit = format!("refrain: hit: schedule {name} enforced: ");
+    report.lines().any(|line| line.starts_with(&hit))
 }
 
 /// Every variant once, one after the other, as often as asked; and how many native runs did what was recorded.
@@ -259,8 +278,14 @@ impl Fate {
     fn is_as_recorded(&self) -> bool {
         match self {
             Fate::Failed(_) => false,
-            Fate::Learned(learned) => learned.came_back.0 == learned.came_back.1 && learned.first_other.is_none(),
+            Fate::Learned(learned) => learned.enforced.is_as_recorded(),
         }
+    }
+}
+
+impl Enforced {
+    fn is_as_recorded(&self) -> bool {
+        self.first_other.is_none() && self.came_back == self.times && self.hits == self.times
     }
 }
 
@@ -292,17 +317,25 @@ fn told(fate: &Fate) -> String {
     match fate {
         Fate::Failed(why) => format!("NOT learned: {why}"),
         Fate::Learned(learned) => {
-            let (came_back, times) = learned.came_back;
-            let other = learned.first_other.as_ref().map(|why| format!("; first other: {why}"));
-            format!("enforced {came_back} of {times}{}", other.unwrap_or_default())
+            let Enforced {
+                times,
+                came_back,
+                hits,
+                first_other,
+            } = &learned.enforced;
+            let other = first_other.as_ref().map(|why| format!("; first other: {why}"));
+            format!(
+                "enforced {came_back} of {times}, {hits} hits{}",
+                other.unwrap_or_default()
+            )
         }
     }
 }
 
 fn as_table(programs: &[Listed], fates: &[Fate]) -> String {
     let mut lines = vec![
-        "| program | threads | synchronisations | accesses | races | constraints | pruned | hand-overs | enforced | sync only | native | native time | hybrid | sync only | recorded to learn | learned offline |".to_owned(),
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|".to_owned(),
+        "| program | threads | synchronisations | accesses | races | constraints | pruned | hand-overs | enforced | hits | sync only | native | native time | hybrid | sync only | recorded to learn | learned offline |".to_owned(),
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|".to_owned(),
     ];
     for (program, fate) in programs.iter().zip(fates) {
         let Fate::Learned(learned) = fate else {
@@ -310,10 +343,11 @@ fn as_table(programs: &[Listed], fates: &[Fate]) -> String {
             continue;
         };
         let count = |field: &str| table::grouped(learned.count(field));
-        let of = |(some, all): (u64, u64)| format!("{some} of {all}");
+        let of = |some: u64, all: u64| format!("{some} of {all}");
+        let (hybrid, sync_only) = (&learned.enforced, &learned.sync_only);
         let times = &learned.times;
         lines.push(format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} ms | {:.2}× | {:.2}× | {} ms | {} ms |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} ms | {:.2}× | {:.2}× | {} ms | {} ms |",
             program.name,
             count("threads"),
             count("steps"),
@@ -322,9 +356,10 @@ fn as_table(programs: &[Listed], fates: &[Fate]) -> String {
             count("constraints"),
             count("pruned"),
             table::grouped(learned.hand_overs),
-            of(learned.came_back),
-            of(learned.sync_only),
-            of(learned.native),
+            of(hybrid.came_back, hybrid.times),
+            of(hybrid.hits, hybrid.times),
+            of(sync_only.came_back, sync_only.times),
+            of(learned.native.0, learned.native.1),
             times.native_ms(),
             times.ratio(&times.hybrid),
             times.ratio(&times.sync_only),
@@ -345,11 +380,13 @@ fn as_json(programs: &[Listed], fates: &[Fate]) -> String {
                 "name": program.name,
                 "learned": learned.learned,
                 "hand_overs": learned.hand_overs,
-                "enforced": learned.came_back.1,
-                "as_recorded": learned.came_back.0,
-                "first_other": learned.first_other,
-                "sync_only": learned.sync_only.1,
-                "sync_only_as_recorded": learned.sync_only.0,
+                "enforced": learned.enforced.times,
+                "as_recorded": learned.enforced.came_back,
+                "hits": learned.enforced.hits,
+                "first_other": learned.enforced.first_other,
+                "sync_only": learned.sync_only.times,
+                "sync_only_as_recorded": learned.sync_only.came_back,
+                "sync_only_hits": learned.sync_only.hits,
                 "native_as_recorded": learned.native.0,
                 "native_s": learned.times.native,
                 "hybrid_s": learned.times.hybrid,
@@ -364,6 +401,18 @@ fn as_json(programs: &[Listed], fates: &[Fate]) -> String {
 mod tests {
     use super::*;
     use crate::root;
+
+    #[test]
+    fn only_the_learned_schedule_is_a_hit() {
+        let report = "refrain: hit: schedule 3ba8 enforced: 2 threads, 13 synchronisations, 1 constraint in 3.1 ms\nrefrain: order: 2 hand-overs\n";
+        assert!(is_hit(report, "3ba8"));
+        assert!(!is_hit(report, "3ba"), "the beginning of a name");
+        assert!(!is_hit(
+            "refrain: miss: learned schedule 3ba8 from this run: 2 threads\n",
+            "3ba8"
+        ));
+        assert!(!is_hit("", "3ba8"));
+    }
 
     /// A program of our own, as if it were somebody else's. It races, so its output says which run it was.
     #[test]
@@ -388,15 +437,18 @@ mod tests {
         let Fate::Learned(learned) = &fate else {
             panic!("{}", told(&fate));
         };
-        assert_eq!(learned.came_back, (4, 4), "{}", told(&fate));
+        let Enforced {
+            times, came_back, hits, ..
+        } = learned.enforced;
+        assert_eq!((times, came_back, hits), (4, 4, 4), "{}", told(&fate));
         assert!(learned.count("threads") > 1 && learned.count("steps") > 0 && learned.count("accesses") > 0);
         assert_eq!(learned.times.native.len(), 1);
         let table = as_table(&programs, std::slice::from_ref(&fate));
         assert!(
-            table.contains("| xtask-test |") && table.contains("| 4 of 4 |"),
+            table.contains("| xtask-test |") && table.contains("| 4 of 4 | 4 of 4 |"),
             "{table}"
         );
         let json: Value = serde_json::from_str(&as_json(&programs, &[fate])).expect("JSON");
-        assert_eq!(json[0]["as_recorded"], 4);
+        assert_eq!((&json[0]["as_recorded"], &json[0]["hits"]), (&json!(4), &json!(4)));
     }
 }
