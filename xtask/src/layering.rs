@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
     ("failure-report", &["run-model"], Outside::Nothing),
     // What it searches for is tried at the edge, through a trait of its own.
     ("schedule-search", &["run-model"], Outside::Nothing),
+    ("partial-logs", &[], Outside::Only("blake3")),
     // Edge: touches the world.
     ("instrumentor", &["run-model", "runtime-abi"], Outside::Anything),
     (
@@ -63,6 +64,7 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
             "failure-report",
             "schedule-search",
             "hybrid-schedule",
+            "partial-logs",
         ],
         Outside::Anything,
     ),
@@ -76,7 +78,16 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
             "run-store",
             "replayer",
             "failure-report",
+            "partial-logs",
+            "runtime-abi",
         ],
+        Outside::Anything,
+    ),
+    // Who runs programs for it is behind a trait of its own.
+    ("collector", &["partial-logs"], Outside::Anything),
+    (
+        "fleet",
+        &["partial-logs", "run-store", "replayer", "collector"],
         Outside::Anything,
     ),
     // Tests only.
@@ -104,6 +115,11 @@ const ALLOWED: &[(&str, &[&str], Outside)] = &[
             "schedule-checker",
             "simulated-machine",
         ],
+        Outside::Anything,
+    ),
+    (
+        "refrain-fleet-lab",
+        &["run-model", "runtime-abi", "run-store", "replayer", "partial-logs"],
         Outside::Anything,
     ),
     ("xtask", &[], Outside::Anything),

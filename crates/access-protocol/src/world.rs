@@ -40,6 +40,12 @@ pub trait World: Machine + 'static {
     where
         Self: Sized;
 
+    /// Method coop: is the order of accesses to this shared program element recorded?
+    fn chooses(self, element: u32) -> bool {
+        let _ = element;
+        true
+    }
+
     fn hints(self, of: Hints) -> &'static [Self::Hint];
     fn tuning(self) -> Tuning;
 

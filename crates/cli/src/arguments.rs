@@ -21,6 +21,7 @@ Examples:
   refrain pack bank-3                             one file with all it takes to replay it elsewhere
   refrain replay --gdb --goto-failure             the latest run in gdb, just before it fails
   refrain explain bank-3                          why it failed, in source lines
+  refrain fleet --help                            many clients record a part each; a server puts them together
 
 Runs live in $REFRAIN_DIR, else $XDG_DATA_HOME/refrain, else ~/.local/share/refrain.";
 
@@ -49,6 +50,12 @@ pub enum Command {
     /// Build, run or test a Rust package; the same as `cargo refrain`, which has its own --help
     #[command(disable_help_flag = true)]
     Cargo {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Many clients record a part each of a failure, and a server puts them together; has its own --help
+    #[command(disable_help_flag = true)]
+    Fleet {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -122,9 +129,28 @@ pub struct RecordArguments {
     /// times. In a replay the program finds the 'x': if it printed a value or depended on it, the replay diverges
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub redact: Vec<OsString>,
+    #[command(flatten)]
+    pub upload: UploadFlags,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     pub command: Vec<OsString>,
+}
+
+/// Whether and where a run is sent when it is over
+#[derive(Clone, Debug, Default, Args)]
+pub struct UploadFlags {
+    /// With --method coop: send what was recorded to the server of a fleet; it waits on the disk if that is away
+    #[arg(long)]
+    pub upload: bool,
+    /// The server, instead of REFRAIN_FLEET_URL
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// A file with the token that the server knows, instead of REFRAIN_FLEET_TOKEN_FILE
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Send arguments, environment, standard input and the files that were read as well
+    #[arg(long)]
+    pub with_inputs: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

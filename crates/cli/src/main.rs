@@ -8,9 +8,11 @@
 mod arguments;
 mod cargo;
 mod compiler;
+mod coop;
 mod debug;
 mod dump;
 mod explain;
+mod fleet;
 mod method;
 mod output;
 mod pack;
@@ -78,8 +80,11 @@ fn main() -> ExitCode {
     if let Some(ended) = cargo::run_if_asked(env::args_os()) {
         return conclude(ended);
     }
+    if let Some(ended) = fleet::run_if_asked(env::args_os()) {
+        return conclude(ended);
+    }
     let ended = match Arguments::parse().command {
-        Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } => {
+        Command::Cc { .. } | Command::Cxx { .. } | Command::Cargo { .. } | Command::Fleet { .. } => {
             unreachable!("commands with arguments of others were handled before parsing")
         }
         Command::Record(arguments) => record::record(arguments),

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_named() {
-        let there = "light, leap, stride, oreo and inputs";
+        let there = "light, leap, stride, oreo, inputs and coop";
         assert_eq!(
             refused("magic", None),
             format!("'magic' is not a method; there are {there}")

@@ -3,12 +3,15 @@ use crate::Ended;
 use crate::Failure;
 use crate::arguments::KeepWhen;
 use crate::arguments::RecordArguments;
+use crate::coop;
+use crate::fleet;
 use crate::output::count;
 use crate::output::say;
 use crate::output::size;
 use replayer::Attempts;
 use replayer::Campaign;
 use replayer::Keep;
+use replayer::Method;
 use replayer::Progress;
 use replayer::Recorded;
 use replayer::Recording;
@@ -41,6 +44,7 @@ pub fn campaign(arguments: RecordArguments) -> Result<Campaign, Failure> {
                     count_processes(processes)
                 ));
             },
+            files: Vec::new(),
         },
         output: arguments.output,
         attempts: match arguments.until_failure {
@@ -86,19 +90,34 @@ fn redacted(names: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
 }
 
 pub fn record(arguments: RecordArguments) -> Ended {
-    let campaign = campaign(arguments)?;
+    let upload = arguments.upload.clone();
+    fleet::check(&upload)?;
+    let mut campaign = campaign(arguments)?;
+    let is_partial = campaign.recording.settings.method == Method::Coop;
+    if upload.upload && !is_partial && campaign.recording.settings.scope != Scope::Inputs {
+        return Err(Failure::usage(
+            "--upload sends what --method coop records; record with --method coop --share 25%",
+        ));
+    }
     let store = Store::from_environment()?;
+    coop::prepare(&mut campaign, &store)?;
     let mut meter = Meter::new();
     let recorded = campaign.run(&store, |progress| meter.show(progress))?;
     meter.end();
-    report(&campaign, &store, &recorded);
+    report(&campaign, &store, &recorded, upload.upload);
+    if let Some(run) = recorded.run.as_ref().filter(|_| upload.upload) {
+        // The program's status is what counts; what was recorded is on the disk.
+        if let Err(failure) = fleet::upload(run, &upload) {
+            say(format_args!("{}", failure.sentence));
+        }
+    }
     Ok(match recorded.interrupted {
         Some(signal) => (128 + signal) as u8,
         None => recorded.outcome().exit_status() as u8,
     })
 }
 
-fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
+fn report(campaign: &Campaign, store: &Store, recorded: &Recorded, is_uploaded: bool) {
     let rate = recorded.attempts as f64 / recorded.elapsed.as_secs_f64().max(0.001);
     let is_campaign = campaign.attempts != Attempts::Once;
     let Some(run) = &recorded.run else {
@@ -235,7 +254,11 @@ fn report(campaign: &Campaign, store: &Store, recorded: &Recorded) {
             "only the order of their inputs is known of its threads, which may not be enough to bring it back; without --no-sync-order more is (docs/turns.md)"
         ));
     }
-    say(format_args!("replay it with: refrain replay {name}"));
+    match settings.method {
+        Method::Coop if is_uploaded => {}
+        Method::Coop => say(format_args!("send it to a server with: refrain fleet upload {name}")),
+        _ => say(format_args!("replay it with: refrain replay {name}")),
+    }
 }
 
 /// What a recording of one thread at a time could not wait for.

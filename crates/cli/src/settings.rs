@@ -1,6 +1,7 @@
 //! The options of `refrain record` that are settings of the run: each flag, and the setting that it sets (`runtime_abi::settings`).
 use crate::Failure;
 use crate::arguments::bytes;
+use crate::coop;
 use crate::method;
 use clap::Args;
 use clap::ValueEnum;
@@ -35,6 +36,12 @@ pub struct SettingsArguments {
     /// through memory, without locks of libc's, then comes back as well: for programs that cannot be built with refrain (Go, Java, own locks)
     #[arg(long, conflicts_with_all = ["sync_order", "no_sync_order"])]
     pub one_at_a_time: bool,
+    /// With --method coop: how much of the program's shared elements is recorded, such as 25% (the default); the rest runs at nearly its own speed
+    #[arg(long, value_name = "P%", value_parser = coop::share)]
+    pub share: Option<u64>,
+    /// With --method coop: which part, 0 to 63; otherwise one is drawn
+    #[arg(long, value_name = "N")]
+    pub pattern: Option<u16>,
     /// Disturb the threads' timing, so that rare interleavings become likely
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "SEED")]
     pub chaos: Option<Option<u64>>,
@@ -87,7 +94,7 @@ impl SettingsArguments {
             Part::O2 => Without::O2,
         };
         let seed = |seed: Option<u64>| NonZeroU64::new(seed.unwrap_or_else(random_seed)).unwrap_or(NonZeroU64::MIN);
-        Ok(RunSettings {
+        let settings = RunSettings {
             scope,
             method,
             without: self.without.iter().map(part).fold(Without::NOTHING, Without::and),
@@ -97,7 +104,8 @@ impl SettingsArguments {
             log_bytes_max: self.max_size.and_then(NonZeroU64::new),
             follow: self.follow == Follow::All,
             ..RunSettings::default()
-        })
+        };
+        coop::settings(settings, self.share, self.pattern, random_seed())
     }
 }
 

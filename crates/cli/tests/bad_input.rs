@@ -72,11 +72,19 @@ fn usage_is_status_2() {
     refrain.fails(&["record", "--max-size", "much", "x"], 2, &["much", "size"]);
     refrain.fails(&["record", "--chaos=x", "y"], 2, &["invalid"]);
     refrain.fails(&["record", "--until-failure=0", "y"], 2, &["never run"]);
+    refrain.fails(&["record", "--method", "det", "y"], 2, &["det", "not in this version"]);
+    refrain.fails(&["record", "--share", "25%", "y"], 2, &["--share", "--method coop"]);
     refrain.fails(
-        &["record", "--method", "coop", "y"],
+        &["record", "--method", "coop", "--share", "0%", "y"],
         2,
-        &["coop", "not in this version"],
+        &["more than 0%"],
     );
+    refrain.fails(
+        &["record", "--method", "coop", "--pattern", "64", "y"],
+        2,
+        &["--pattern 64", "64 patterns"],
+    );
+    refrain.fails(&["record", "--upload", "y"], 2, &["--upload"]);
     refrain.fails(&["record", "--method", "magic", "y"], 2, &["magic", "not a method"]);
     refrain.fails(
         &["record", "--method", "leap", "--scope", "sync", "y"],

@@ -8,7 +8,7 @@
 
 namespace refrain::abi {
 
-constexpr uint32_t Version = 18;
+constexpr uint32_t Version = 20;
 // In the number of bytes that an instruction has yielded: they are random.
 constexpr uint64_t RandomInstruction = 1ull << 32;
 
@@ -46,6 +46,8 @@ constexpr uint32_t SpeRecordBytes = 20;
 constexpr uint32_t SiteTableSyncOnly = 1;
 // The functions of the module can count control transfers.
 constexpr uint32_t SiteTableCounted = 2;
+// The functions of the module have versions for partial recordings (parts.h).
+constexpr uint32_t SiteTableParts = 4;
 // Of the flags of a site: what is read there may be bytes that nobody has set.
 constexpr uint32_t SiteMayBeUndefined = 1;
 
@@ -58,6 +60,10 @@ constexpr uint32_t UnitHeaderBytes = 88;
 constexpr uint32_t UnitPacked = 1;
 // A unit has the number that a site would have so many bytes behind the beginning of its site table, which is in its header.
 constexpr uint32_t UnitNumberOffset = 16;
+
+// The words of functions for partial recordings (parts.h), and how many bits there are for elements. The one above: everything is observed.
+constexpr const char *PartSection = "refrain_parts";
+constexpr uint32_t PartBits = 63;
 
 enum class SiteKind : uint8_t {
   Other = 0,
@@ -77,6 +83,7 @@ constexpr uint32_t AssemblyWrites = 1;
 constexpr uint32_t AssemblyBoth = 2;
 
 // Shared program elements: 0 means that the instruction alone does not say what it accesses, 1 is memory without a name.
+constexpr uint32_t SpeUnnamed = 1;
 constexpr uint32_t SpeFirst = 2;
 enum class SpeKind : uint8_t { Other = 0, Global = 1, Field = 2, Array = 3, Lock = 4 };
 
@@ -88,5 +95,7 @@ constexpr const char *BorrowedTypes = "refrain-lines-only";
 constexpr const char *ModuleMark = "refrain.instrumented";
 // The instrumented clone of f is f.refrain.
 constexpr const char *CloneSuffix = ".refrain";
+// And f.coop observes a part of it (parts.h).
+constexpr const char *CoopSuffix = ".coop";
 
 } // namespace refrain::abi

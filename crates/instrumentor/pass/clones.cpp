@@ -49,10 +49,10 @@ bool canClone(const Function &F) {
   return true;
 }
 
-Function *cloneForObservation(Function &F) {
+Function *cloneForObservation(Function &F, StringRef Suffix) {
   ValueToValueMapTy Map;
   Function *Clone = CloneFunction(&F, Map);
-  std::string Name = (F.getName() + abi::CloneSuffix).str();
+  std::string Name = (F.getName() + Suffix).str();
   Clone->setName(Name);
   Clone->setComdat(nullptr);
   Clone->setVisibility(GlobalValue::DefaultVisibility);
@@ -119,6 +119,10 @@ void callInstead(Function &F, Function &Other, BasicBlock *At, Runtime &R) {
 }
 
 void dispatch(Function &F, Function &Clone, Runtime &R) {
+  dispatch(F, Clone, R, [&](IRBuilder<> &B) { return R.memoryObserved(B); });
+}
+
+BasicBlock *dispatch(Function &F, Function &Clone, Runtime &R, function_ref<Value *(IRBuilder<> &)> IsWanted) {
   gatherAllocas(F);
   keepRecursionOutOfAccumulators(F);
   BasicBlock *Old = &F.getEntryBlock();
@@ -133,8 +137,9 @@ void dispatch(Function &F, Function &Clone, Runtime &R) {
     A->moveBefore(*Entry, Entry->end());
   if (DISubprogram *S = F.getSubprogram())
     B.SetCurrentDebugLocation(DILocation::get(R.C, S->getScopeLine(), 0, S));
-  B.CreateCondBr(R.memoryObserved(B), Observed, Old);
+  B.CreateCondBr(IsWanted(B), Observed, Old);
   callInstead(F, Clone, Observed, R);
+  return Observed;
 }
 
 } // namespace refrain

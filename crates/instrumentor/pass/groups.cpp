@@ -145,6 +145,13 @@ void joinValues(BasicBlock *Fast, BasicBlock *Tail, ArrayRef<std::pair<BasicBloc
   }
 }
 
+std::vector<Constant *> sitesOf(const std::vector<Access> &Group, SiteTable &Sites) {
+  std::vector<Constant *> All;
+  for (const Access &A : Group)
+    All.push_back(Sites.site(*A.I, A.Write ? abi::SiteKind::Store : abi::SiteKind::Load, A.Bytes));
+  return All;
+}
+
 } // namespace
 
 void callRuntime(Instruction *I, Runtime &R, Constant *Site) {
@@ -200,9 +207,7 @@ std::vector<std::vector<Access>> formGroups(BasicBlock &BB, Filters &Keep, const
 
 void emitGroup(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, Value *Self, Value *InPlace) {
   Instruction *First = Group.front().I, *Last = Group.back().I;
-  std::vector<Constant *> SiteOf;
-  for (const Access &A : Group)
-    SiteOf.push_back(Sites.site(*A.I, A.Write ? abi::SiteKind::Store : abi::SiteKind::Load, A.Bytes));
+  std::vector<Constant *> SiteOf = sitesOf(Group, Sites);
   for (const Access &A : Group)
     hoist(A.pointer(), First);
 
@@ -260,6 +265,23 @@ void emitGroup(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, V
     callRuntime(cast<Instruction>(SlowMap[Group[I].I]), R, SiteOf[I]);
   if (!CanBeFast)
     DeleteDeadBlock(Fast);
+}
+
+void emitChoice(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, function_ref<Value *(IRBuilder<> &)> IsChosen) {
+  Instruction *First = Group.front().I, *Last = Group.back().I;
+  std::vector<Constant *> SiteOf = sitesOf(Group, Sites);
+  BasicBlock *Head = First->getParent();
+  BasicBlock *Plain = Head->splitBasicBlock(First->getIterator(), "refrain.plain");
+  BasicBlock *Tail = Plain->splitBasicBlock(std::next(Last->getIterator()), "refrain.tail");
+  ValueToValueMapTy Map;
+  BasicBlock *Observed = copyBlock(Plain, Map, ".observed");
+  joinValues(Plain, Tail, {{Observed, &Map}});
+  Head->getTerminator()->eraseFromParent();
+  IRBuilder<> B(Head);
+  B.SetCurrentDebugLocation(First->getDebugLoc());
+  B.CreateCondBr(IsChosen(B), Observed, Plain);
+  for (size_t I = 0; I < Group.size(); I++)
+    callRuntime(cast<Instruction>(Map[Group[I].I]), R, SiteOf[I]);
 }
 
 } // namespace refrain

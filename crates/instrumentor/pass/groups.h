@@ -28,4 +28,8 @@ std::vector<std::vector<Access>> formGroups(llvm::BasicBlock &BB, Filters &Keep,
 // Replaces one group by the check, the fast and the slow version. Self: this thread's slot.
 void emitGroup(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, llvm::Value *Self, llvm::Value *InPlace);
 
+// Replaces a group, or neighbours of one, by itself and a version in which the runtime does the accesses: where IsChosen makes an i1 that says so.
+void emitChoice(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites,
+                llvm::function_ref<llvm::Value *(llvm::IRBuilder<> &)> IsChosen);
+
 } // namespace refrain

@@ -5,6 +5,7 @@
 //   lockset      which globals need no observation at all (whole module)
 //   per function inline assembly, stores that may be late, then
 //                plain f: with --det two versions of it in one (counted.h); atomics, sites of synchronisation and allocation calls, instructions that ask the machine
+//                f.coop: with --coop, what was chosen of f.refrain's accesses (parts.h)
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f. With --det it becomes part of f (embedded.h)
 //   teams        of OpenMP: the runtime is told of them
 //   site table   written and registered last
@@ -23,6 +24,7 @@
 #include "lockset.h"
 #include "loops.h"
 #include "options.h"
+#include "parts.h"
 #include "std_inline.h"
 #include "teams.h"
 #include "traced.h"
@@ -67,8 +69,11 @@ public:
       function(*F);
     for (auto [F, Clone] : Clones)
       dispatch(*F, *Clone, R);
+    dispatchParts(Parts, Undivided, R);
     for (auto [F, Clone] : Clones)
       callClones(*Clone);
+    for (const Parted &P : Parts)
+      callClones(*P.Whole);
     for (const Embedded &E : Embeddings)
       embed(E, R);
     announceTeams(R);
@@ -101,14 +106,19 @@ private:
       } else if (canClone(F)) {
         if (Options.Counted)
           announceUncounted(F, R, Sites);
-        Function *Clone = cloneForObservation(F);
+        Function *Clone = cloneForObservation(F), *Coop = makesParts() ? cloneForPart(F) : nullptr;
         Keep.enter(*Clone);
         observe(*Clone, /*InPlace=*/false);
-        Clones.push_back({&F, Clone});
+        if (Coop)
+          observeAPart(F, *Clone, *Coop);
+        else
+          Clones.push_back({&F, Clone});
         CloneOf[&F] = Clone;
       } else {
         if (Options.Counted)
           announceUncounted(F, R, Sites);
+        if (makesParts())
+          Undivided.emplace_back(R);
         observe(F, /*InPlace=*/true);
         return;
       }
@@ -118,6 +128,27 @@ private:
       countTransfers(F, Keep, R, Sites, *Kept);
     }
     order(F);
+  }
+
+  bool makesParts() const { return Options.Parts && !Options.Counted; }
+
+  // An i1 for a function without clones, in which something is observed if anything is.
+  Value *observedInPlace(IRBuilder<> &B, const std::vector<std::vector<Access>> &Groups) {
+    if (!makesParts())
+      return R.memoryObserved(B);
+    Part &Word = Undivided.back();
+    for (const std::vector<Access> &Group : Groups)
+      for (const Access &A : Group)
+        Word.bit(Sites.elementOf(*A.I, A.Write ? abi::SiteKind::Store : abi::SiteKind::Load));
+    Word.bit(abi::SpeUnnamed);
+    return B.CreateICmpNE(Word.load(B), R.number(0), "refrain.observed");
+  }
+
+  void observeAPart(Function &F, Function &Whole, Function &Coop) {
+    Part Word(R);
+    Keep.enter(Coop);
+    observePart(Coop, Word, FAM, Keep, R, Sites, [&] { order(Coop); });
+    Parts.push_back({&F, &Whole, &Coop, std::move(Word)});
   }
 
   // Three versions in one function, or in two: counted.h, embedded.h, leaves.h.
@@ -158,7 +189,7 @@ private:
     if (DISubprogram *S = F.getSubprogram())
       B.SetCurrentDebugLocation(DILocation::get(R.C, S->getScopeLine(), 0, S));
     Value *Self = R.self(B);
-    Value *Observed = InPlace ? R.memoryObserved(B) : nullptr;
+    Value *Observed = InPlace ? observedInPlace(B, Groups) : nullptr;
     size_t Accesses = 0;
     lowerRanges(sharedRanges(F, Keep), R, Sites, Observed);
     lowerMemoryCalls(memoryCalls(F, Keep), R, Sites, Observed);
@@ -194,6 +225,9 @@ private:
   SiteTable Sites;
   std::optional<Unit> Kept;
   std::vector<std::pair<Function *, Function *>> Clones;
+  std::vector<Parted> Parts;
+  // Of functions without clones.
+  std::vector<Part> Undivided;
   std::vector<Embedded> Embeddings;
   std::vector<Leaf> Leaves;
   DenseMap<Function *, Function *> CloneOf;

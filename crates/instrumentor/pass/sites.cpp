@@ -94,6 +94,11 @@ uint32_t SiteTable::element(const Instruction &I, abi::SiteKind Kind) {
   return Id;
 }
 
+uint32_t SiteTable::elementOf(const Instruction &I, abi::SiteKind Kind) {
+  uint32_t Id = element(I, Kind);
+  return Id ? Id : abi::SpeUnnamed;
+}
+
 // Of the places that were inlined into each other, the innermost in the reader's own source; if there is none, the
 // innermost of a package; if there is none either, the outermost: what was called.
 const DILocation *SiteTable::readersLine(const DILocation *Written) const {
@@ -111,7 +116,8 @@ const DILocation *SiteTable::readersLine(const DILocation *Written) const {
 Constant *SiteTable::site(const Instruction &I, abi::SiteKind Kind, uint64_t Bytes) {
   const Function *F = I.getFunction();
   StringRef Name = F->getName();
-  Name.consume_back(abi::CloneSuffix);
+  if (!Name.consume_back(abi::CloneSuffix))
+    Name.consume_back(abi::CoopSuffix);
   const DISubprogram *Home = F->getSubprogram();
   const DIScope *Scope = Home;
   uint32_t Line = Home ? Home->getLine() : 0, Column = 0;
@@ -172,7 +178,8 @@ void SiteTable::emit() {
   put(Blob, StringBytes.size(), 4);
   put(Blob, Total, 4);
   put(Blob, Spes.size(), 4);
-  put(Blob, (observesPlainAccesses() ? 0 : abi::SiteTableSyncOnly) | (Options().Counted ? abi::SiteTableCounted : 0), 4);
+  put(Blob, (observesPlainAccesses() ? 0 : abi::SiteTableSyncOnly) | (Options().Counted ? abi::SiteTableCounted : 0) |
+                (Options().Parts ? abi::SiteTableParts : 0), 4);
   for (const Key &K : Records) {
     for (uint32_t Word : K)
       put(Blob, Word, 4);

@@ -23,6 +23,9 @@ public:
   // clone of a function name the same site.
   llvm::Constant *site(const llvm::Instruction &I, abi::SiteKind Kind, uint64_t Bytes);
 
+  // What the instruction accesses; memory without a name, if it does not say.
+  uint32_t elementOf(const llvm::Instruction &I, abi::SiteKind Kind);
+
   // Writes the table into its section and registers it with the runtime. Call once, after the last site().
   void emit();
 

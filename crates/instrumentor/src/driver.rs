@@ -30,6 +30,11 @@ const DETERMINISTIC: &str = "--det";
 /// The same for the pass (`pass/options.h`).
 const COUNTED_VARIABLE: &str = "REFRAIN_BUILD_DET";
 
+/// Functions are to have a version that observes a part, for `refrain record --method coop`.
+const PARTIAL: &str = "--coop";
+/// The same for the pass.
+const PARTIAL_VARIABLE: &str = "REFRAIN_BUILD_COOP";
+
 /// A file that says what functions outside do with memory; `--functions FILE` or `--functions=FILE`.
 const FUNCTIONS: &str = "--functions";
 /// The same for build systems that cannot pass it on.
@@ -105,6 +110,9 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
     if own.is_counted {
         command.env(COUNTED_VARIABLE, "1");
     }
+    if own.is_in_parts {
+        command.env(PARTIAL_VARIABLE, "1");
+    }
     if let Some(functions) = functions {
         command.env(functions::VARIABLE, functions);
     }
@@ -126,6 +134,7 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
 struct Own {
     others: Vec<OsString>,
     is_counted: bool,
+    is_in_parts: bool,
     /// The file of `--functions`.
     functions: Option<OsString>,
 }
@@ -135,6 +144,7 @@ impl Own {
         let mut own = Own {
             others: Vec::new(),
             is_counted: false,
+            is_in_parts: false,
             functions: env::var_os(FUNCTIONS_VARIABLE).filter(|file| !file.is_empty()),
         };
         let mut arguments = arguments.iter();
@@ -145,6 +155,8 @@ impl Own {
                 own.others.extend(arguments.by_ref().cloned());
             } else if argument == DETERMINISTIC {
                 own.is_counted = true;
+            } else if argument == PARTIAL {
+                own.is_in_parts = true;
             } else if argument == FUNCTIONS {
                 let file = arguments.next();
                 own.functions = Some(
@@ -156,6 +168,12 @@ impl Own {
             } else {
                 own.others.push(argument.clone());
             }
+        }
+        if own.is_counted && own.is_in_parts {
+            return Err(
+                "--det and --coop give functions different versions; build the program twice, once with each"
+                    .to_owned(),
+            );
         }
         Ok(own)
     }

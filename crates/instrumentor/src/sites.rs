@@ -6,7 +6,7 @@
 //! blob's header, so it can mean "unknown".
 //!
 //! ```text
-//! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u32 elements  u32 flags (1: for scope sync only)
+//! blob:    "RFRNSITE"  u32 version  u32 sites  u32 string bytes  u32 total bytes  u32 elements  u32 flags (1: for scope sync only, 2: with --det, 4: with --coop)
 //!          site × sites   element × elements   strings, NUL-terminated   zeros up to a multiple of 16
 //! site:    u32 line  u16 column  u8 kind  u8 log2 of the size  u32 file  u32 function   (offsets in the strings)
 //!          u32 element  u32 flags (1: may read bytes that nobody has set)
@@ -142,6 +142,7 @@ struct Blob {
     string_bytes: usize,
     is_for_sync: bool,
     is_counted: bool,
+    is_in_parts: bool,
 }
 
 impl Blob {
@@ -175,6 +176,11 @@ impl SiteTable {
     /// Was all of the object compiled with `--det`, so that its functions can count?
     pub fn is_counted(&self) -> bool {
         self.blobs.iter().all(|blob| blob.is_counted)
+    }
+
+    /// Was all of the object compiled with `--coop`, so that what is not chosen costs a partial recording nothing?
+    pub fn is_in_parts(&self) -> bool {
+        self.blobs.iter().all(|blob| blob.is_in_parts)
     }
 
     /// `path` is only used in messages.
@@ -326,6 +332,7 @@ fn parse_blob(section: &[u8], start: usize) -> Result<(Blob, usize), Complaint> 
             string_bytes,
             is_for_sync: field(28)? & runtime_abi::SITE_TABLE_SYNC_ONLY != 0,
             is_counted: field(28)? & runtime_abi::SITE_TABLE_COUNTED != 0,
+            is_in_parts: field(28)? & runtime_abi::SITE_TABLE_PARTS != 0,
         },
         total,
     ))

@@ -2,6 +2,7 @@
 use crate::Error;
 use crate::Result;
 use crate::call_sites::CallSites;
+use crate::launch::recorded_environment;
 use crate::output::PassTo;
 use crate::record::Recording;
 use crate::record::Show;
@@ -11,6 +12,7 @@ use run_store::Outcome;
 use run_store::RunDirectory;
 use run_store::RunMeta;
 use run_store::Store;
+use run_store::Text;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -101,6 +103,14 @@ impl Campaign {
         let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str())));
         let names = meta.argv.len() - (self.recording.command.len() - 1);
         Ok(Prepared { meta, names, sites })
+    }
+
+    /// The same, for a program that is to find another environment than ours, in a folder that is its own.
+    pub fn prepare_with(&self, environment: &[(Text, Text)], folder: &Text) -> Result<Prepared> {
+        let mut ready = self.prepare()?;
+        ready.meta.env = recorded_environment(environment);
+        ready.meta.cwd = folder.clone();
+        Ok(ready)
     }
 
     /// One of several campaigns that run the same executable with different arguments.

@@ -207,6 +207,24 @@ pub enum Error {
     NothingRecorded {
         path: PathBuf,
     },
+    /// Recorded whole, and its replay does not say what is in access vectors.
+    NotFollowed {
+        path: PathBuf,
+        why: String,
+    },
+    /// What it was given cannot be sent.
+    InputsStayHere {
+        path: PathBuf,
+        why: String,
+    },
+    /// Nobody saw how it ended.
+    Unended {
+        path: PathBuf,
+    },
+    /// Recorded by coop: a part of what a replay needs.
+    PartialRun {
+        path: PathBuf,
+    },
     Unsolvable {
         run: PathBuf,
         why: String,
@@ -515,6 +533,27 @@ impl fmt::Display for Error {
             Error::NothingRecorded { path } => write!(
                 f,
                 "{} has nothing to replay: the program was stopped before it began (`refrain info` says by what); record again",
+                shown_path(path)
+            ),
+            Error::NotFollowed { path, why } => write!(
+                f,
+                "{} was recorded whole, and cannot be made a log of its elements: {why}; record with --method coop --share 100%",
+                shown_path(path)
+            ),
+            Error::InputsStayHere { path, why } => write!(
+                f,
+                "the inputs of {} cannot be sent: {why}. Upload it without --with-inputs, and try merged logs here with `refrain fleet fetch`",
+                shown_path(path)
+            ),
+            Error::Unended { path } => write!(
+                f,
+                "nobody saw how {} ended: its recorder was killed; record again",
+                shown_path(path)
+            ),
+            Error::PartialRun { path } => write!(
+                f,
+                "{0} has the order of a part of the elements only, and cannot be replayed by itself; `refrain fleet upload {0}` gives it to a server that \
+                 merges it with others (docs/fleet.md)",
                 shown_path(path)
             ),
             Error::Unsolvable { run, why } => {

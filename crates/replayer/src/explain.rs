@@ -42,31 +42,13 @@ pub struct Explained {
 /// Replays the run once, traced, and analyses the trace of its first process or, if `run` is the part of another one, of
 /// that. An `Err` means that it never came to replaying.
 pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Result<Explained> {
-    let (run, process) = run.whole().unwrap_or((run, 0));
-    let recovered = recovery::recover(run, &RecoverOptions::to_replay(run_name), observer)?;
-    recovery::require_order(&recovered.loaded)?;
-    let (mut loaded, stage, plan) = recovered.into_temporary_plan()?;
-    let watch = Watch {
-        patience: replay::default_patience(&loaded),
-        jitter_seed: 0,
-        trace: true,
-        inputs: Inputs::Answered,
-        counting: CountingFor::Nothing,
-    };
-    let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, Show::Nothing)?;
-    let verdict = replay::judge(&loaded, &plan, &observed, run_name);
-    let notes = replay::notes(&loaded);
-    let chosen = loaded.all().position(|part| part.beginning.process == process);
-    let chosen = chosen.unwrap_or(0);
-    let threads = match chosen {
-        0 => observed.slots.len(),
-        other => observed.processes[other - 1].slots.len(),
-    };
-    let directory = plan.all().nth(chosen).map_or(&plan.directory, |plan| &plan.directory);
-    let traces = trace::read(directory, threads as u32);
-    if chosen > 0 {
-        loaded = loaded.processes.swap_remove(chosen - 1);
-    }
+    let Traced {
+        loaded,
+        verdict,
+        traces,
+        notes,
+        ..
+    } = traced(run, run_name, observer)?;
     let symbols = Symbols::load(&loaded.run);
     let report = if verdict.identical {
         let mut traces = traces?;
@@ -84,6 +66,55 @@ pub fn explain(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Re
         loaded,
         verdict,
         report,
+    })
+}
+
+/// A run, replayed once, and what its threads did meanwhile.
+pub(crate) struct Traced {
+    /// Of the process that was asked for.
+    pub loaded: LoadedRun,
+    /// Traces are of the recorded run only if it was the same.
+    pub verdict: Verdict,
+    pub traces: Result<Traces>,
+    /// Events that each thread completed in it.
+    pub completed: Vec<u64>,
+    pub notes: Vec<String>,
+}
+
+/// Replays a run, traced: its first process or, if `run` is the part of another one, that.
+pub(crate) fn traced(run: RunDirectory, run_name: &str, observer: &dyn Observer) -> Result<Traced> {
+    let (run, process) = run.whole().unwrap_or((run, 0));
+    let recovered = recovery::recover(run, &RecoverOptions::to_replay(run_name), observer)?;
+    recovery::require_order(&recovered.loaded)?;
+    let (mut loaded, stage, plan) = recovered.into_temporary_plan()?;
+    let watch = Watch {
+        patience: replay::default_patience(&loaded),
+        jitter_seed: 0,
+        trace: true,
+        inputs: Inputs::Answered,
+        counting: CountingFor::Nothing,
+    };
+    let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, Show::Nothing)?;
+    let verdict = replay::judge(&loaded, &plan, &observed, run_name);
+    let notes = replay::notes(&loaded);
+    let chosen = loaded.all().position(|part| part.beginning.process == process);
+    let chosen = chosen.unwrap_or(0);
+    let slots = match chosen {
+        0 => &observed.slots,
+        other => &observed.processes[other - 1].slots,
+    };
+    let completed: Vec<u64> = slots.iter().map(|slot| slot.count).collect();
+    let directory = plan.all().nth(chosen).map_or(&plan.directory, |plan| &plan.directory);
+    let traces = trace::read(directory, completed.len() as u32);
+    if chosen > 0 {
+        loaded = loaded.processes.swap_remove(chosen - 1);
+    }
+    Ok(Traced {
+        loaded,
+        verdict,
+        traces,
+        completed,
+        notes,
     })
 }
 

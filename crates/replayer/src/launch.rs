@@ -76,6 +76,13 @@ pub fn recording_environment(preload: Option<&Path>) -> Vec<(Text, Text)> {
         .collect()
 }
 
+/// The same for a program that gets the variables of another run.
+pub fn recorded_environment(of_run: &[(Text, Text)]) -> Vec<(Text, Text)> {
+    let mut variables: BTreeMap<Text, Text> = of_run.iter().cloned().collect();
+    variables.insert(CONTROL_VARIABLE.into(), CONTROL_FD.to_string().into());
+    variables.into_iter().collect()
+}
+
 /// The program of `meta` on `control`, ready to be started, with our own input and output; on `stage`, if its files are not
 /// where they were.
 pub fn command<'a>(

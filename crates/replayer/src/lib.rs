@@ -17,6 +17,7 @@ pub mod deterministic;
 mod divergence;
 mod error;
 mod explain;
+pub mod fleet;
 mod guardian;
 mod inputs;
 mod instrumentation;

@@ -3,6 +3,7 @@ use crate::Error;
 use crate::Result;
 use crate::call_sites::Answers;
 use crate::call_sites::CallSites;
+use crate::fleet;
 use crate::instrumentation;
 use crate::launch::Running;
 use crate::launch::outcome_of;
@@ -89,6 +90,8 @@ pub struct Recording {
     pub wait: Duration,
     /// Called when the program has ended, and processes that it started have not for a while: with their number.
     pub tell_waiting: fn(usize),
+    /// What the runtime finds in the run directory when it begins, by name.
+    pub files: Vec<(&'static str, Vec<u8>)>,
 }
 
 /// What was seen of a program until it ended.
@@ -208,6 +211,10 @@ impl Recording {
             control.begin_disk_count(used, each)?;
         }
         redaction::tell_runtime(run, &meta.redacted)?;
+        for (name, bytes) in &self.files {
+            let path = run.file(name);
+            run_store::write_file(&path, bytes).map_err(|e| run_store::Error::io("write", &path, e))?;
+        }
         run.begin(meta)?;
         let terminal = Which::ours().filter(|_| show == Show::Output);
         let capture = |name, stream, pass: fn() -> PassTo| {
@@ -240,6 +247,10 @@ impl Recording {
             logging_stopped,
             tasks,
         } = self.watch(&mut running, &control, started)?;
+        let outcome = match settings.keep_to_vectors && fleet::hangs(run) {
+            true => Outcome::TimedOut,
+            false => outcome,
+        };
         let (outcome, left_running) = self.wait_for_processes(run, &control, outcome, started)?;
         let duration_ms = started.elapsed().as_millis() as u64;
         let (out, err) = running.finish();

@@ -1,4 +1,5 @@
 //! From a site's number in a log to its place in the source.
+use instrumentor::sites::Site;
 use instrumentor::sites::SiteKind;
 use instrumentor::sites::SiteTable;
 use run_model::SiteId;
@@ -108,6 +109,22 @@ impl SiteBook {
         self.elements.get(&id).map(String::as_str)
     }
 
+    /// What the code of a site accesses, and which shared program element that is; 0 if it does not say.
+    pub fn accessed(&self, site: SiteId) -> Option<(SiteKind, u32)> {
+        self.find(site).map(|site| (site.kind, site.element))
+    }
+
+    fn find(&self, site: SiteId) -> Option<Site> {
+        if site == SiteId(0) {
+            return None;
+        }
+        let object = self
+            .objects
+            .iter()
+            .find(|object| site.0.wrapping_sub(object.base) < object.sites)?;
+        object.table.lookup(u64::from(site.0 - object.base))
+    }
+
     /// Where inline assembly accesses memory in ways that are not observed: `FILE:LINE`, each once.
     pub fn unobserved_assembly(&self) -> Vec<String> {
         let sites = self.objects.iter().flat_map(|object| object.table.iter());
@@ -122,14 +139,7 @@ impl SiteBook {
     }
 
     pub fn place(&self, site: SiteId) -> Option<Place> {
-        if site == SiteId(0) {
-            return None;
-        }
-        let object = self
-            .objects
-            .iter()
-            .find(|object| site.0.wrapping_sub(object.base) < object.sites)?;
-        let site = object.table.lookup(u64::from(site.0 - object.base))?;
+        let site = self.find(site)?;
         let access = match site.kind {
             SiteKind::Load => format!("{}-byte load", site.bytes),
             SiteKind::Store => format!("{}-byte store", site.bytes),

@@ -15,6 +15,8 @@ const PANIC_COUNT: &str = "std::panicking::panic_count::GLOBAL_PANIC_COUNT";
 /// By address; empty for what was stripped.
 #[derive(Debug, Default)]
 pub struct Symbols {
+    /// Where mappings of files begin and end, with their paths.
+    mapped: BTreeMap<u64, (u64, String)>,
     variables: BTreeMap<u64, (u64, String)>,
     functions: BTreeMap<u64, (u64, String)>,
 }
@@ -27,7 +29,8 @@ impl Symbols {
             return symbols;
         };
         let mut objects: BTreeMap<&str, u64> = BTreeMap::new();
-        for (start, path) in maps.lines().filter_map(mapping) {
+        for (start, end, path) in maps.lines().filter_map(mapping) {
+            symbols.mapped.insert(start, (end, path.to_owned()));
             let lowest = objects.entry(path).or_insert(start);
             *lowest = start.min(*lowest);
         }
@@ -65,6 +68,12 @@ impl Symbols {
         name_in(&self.variables, address)
     }
 
+    /// The file that is mapped at this address.
+    pub fn object(&self, address: u64) -> Option<&str> {
+        let (_, (end, path)) = self.mapped.range(..=address).next_back()?;
+        (address < *end).then_some(path.as_str())
+    }
+
     /// Where Rust's standard library counts the panics that are under way.
     pub fn panic_count(&self) -> Option<NonZeroU64> {
         let (address, _) = self.variables.iter().find(|(_, (_, name))| name == PANIC_COUNT)?;
@@ -89,11 +98,13 @@ fn name_in(names: &BTreeMap<u64, (u64, String)>, address: u64) -> Option<String>
     })
 }
 
-/// Start and path of a line of `/proc/self/maps` that maps a file.
-fn mapping(line: &str) -> Option<(u64, &str)> {
+/// Start, end and path of a line of `/proc/self/maps` that maps a file.
+fn mapping(line: &str) -> Option<(u64, u64, &str)> {
     let path = &line[line.find('/')?..];
-    let (start, _) = line.split_once('-')?;
-    Some((u64::from_str_radix(start, 16).ok()?, path))
+    let (start, rest) = line.split_once('-')?;
+    let (end, _) = rest.split_once(' ')?;
+    let address = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((address(start)?, address(end)?, path))
 }
 
 #[cfg(test)]
@@ -114,7 +125,7 @@ mod tests {
     #[test]
     fn maps_are_understood() {
         let line = "555555554000-555555555000 r--p 00000000 fe:00 123   /tmp/a b";
-        assert_eq!(mapping(line), Some((0x5555_5555_4000, "/tmp/a b")));
+        assert_eq!(mapping(line), Some((0x5555_5555_4000, 0x5555_5555_5000, "/tmp/a b")));
         assert_eq!(mapping("7ffff-80000 rw-p 0 00:00 0 [stack]"), None);
     }
 }

@@ -241,6 +241,16 @@ impl Op {
         )
     }
 
+    /// Is it an operation whose place among others on its object is in an access vector?
+    pub fn is_in_vectors(self) -> bool {
+        use Op::*;
+        self.is_only_ordered() && self != HeapPool
+            || matches!(
+                self,
+                CondRelease | CondWake | BarrierArrive | RwTimedReadLock | RwTimedWriteLock
+            )
+    }
+
     pub fn from_u8(byte: u8) -> Option<Op> {
         use Op::*;
         const ALL: [Op; Op::LAST as usize + 1] = [

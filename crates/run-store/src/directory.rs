@@ -372,7 +372,7 @@ pub(crate) fn is_member_name(name: &str) -> bool {
     if let Some((process, name)) = name.split_once('/') {
         return process_number(process).is_some() && !name.contains('/') && is_member_name(name);
     }
-    const NAMES: [&str; 20] = [
+    const NAMES: [&str; 26] = [
         SEALED,
         RECORDING,
         CONTROL,
@@ -393,6 +393,12 @@ pub(crate) fn is_member_name(name: &str) -> bool {
         "moves",
         "pauses",
         "search",
+        runtime_abi::vectors_file::CHOSEN_FILE_NAME,
+        runtime_abi::vectors_file::ELEMENTS_FILE_NAME,
+        runtime_abi::vectors_file::VECTORS_FILE_NAME,
+        runtime_abi::vectors_file::FOLLOWED_FILE_NAME,
+        runtime_abi::vectors_file::FRAMES_FILE_NAME,
+        runtime_abi::vectors_file::SOURCES_FILE_NAME,
     ];
     let is_log = name
         .strip_prefix("thread-")

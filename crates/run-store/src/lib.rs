@@ -85,6 +85,7 @@ pub use pack::Unpacked;
 pub use pack::pack;
 pub use pack::read_manifest;
 pub use pack::unpack;
+pub use private::create_directories;
 pub use private::create_directory;
 pub use private::create_file;
 pub use private::write_file;

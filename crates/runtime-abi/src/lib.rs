@@ -28,6 +28,7 @@ pub mod settings;
 pub mod start_file;
 pub mod trace_file;
 pub mod turns_file;
+pub mod vectors_file;
 
 pub use settings::RunSettings;
 pub use settings::SettingsSection;
@@ -38,7 +39,7 @@ use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 
-pub const ABI_VERSION: u32 = 18;
+pub const ABI_VERSION: u32 = 20;
 
 /// The descriptor on which a recorded or replayed program finds its control file. A fixed number, and no path in the
 /// environment, because the environment sits above the stack: its size must be the same in every run.
@@ -71,6 +72,10 @@ pub const CONTROL_MAGIC: u64 = 0x014c_5443_4e52_4652;
 pub const SITE_SECTION: &str = "refrain_sites";
 /// The section with the bitcode of what was built with `--det`, and its numbers.
 pub const UNIT_SECTION: &str = "refrain_units";
+/// The section with the words of functions that were built with `--coop` (`pass/parts.h`).
+pub const PART_SECTION: &str = "refrain_parts";
+/// Bits of such a word that stand for elements. With all bits set everything is observed.
+pub const PART_BITS: u32 = 63;
 /// A unit has the number that a site would have so many bytes behind the beginning of its site table.
 pub const UNIT_NUMBER_OFFSET: u32 = 16;
 /// In a record of the site table: what kind of site it is, and the shared program element that is accessed there.
@@ -80,10 +85,13 @@ pub const SITE_ELEMENT_OFFSET: usize = 16;
 pub const SITE_TABLE_SYNC_ONLY: u32 = 1;
 /// Its functions can count control transfers ([`counting`]).
 pub const SITE_TABLE_COUNTED: u32 = 2;
+/// Its functions have versions for partial recordings.
+pub const SITE_TABLE_PARTS: u32 = 4;
 /// Where in a site record its flags are.
 pub const SITE_FLAGS_OFFSET: usize = SITE_ELEMENT_OFFSET + 4;
 /// Of the flags: what is read there may be bytes that nobody has set.
 pub const SITE_MAY_BE_UNDEFINED: u32 = 1;
+pub const SITE_KIND_SYNC_CALL: u8 = 5;
 pub const SITE_KIND_ALLOCATION: u8 = 7;
 
 /// What a statement of inline assembly does to its place, as `__refrain_assembly` is told.

@@ -170,6 +170,10 @@ regions! {
     PROCESS_ORDER = new(0x72c0_0000_0000, TIB / 4, Owner::Runtime, "replay: the order of processes that share memory");
     SWITCH_POINTS = new(0x7300_0000_0000, TIB, Owner::Runtime, "replay: switch points that are written down");
     ACCESSES = new(0x7400_0000_0000, TIB, Owner::Runtime, "replay: accesses that are written down");
+    CHOSEN = new(0x6fd0_0000_0000, MIB, Owner::Runtime, "recording a part: the elements that were chosen");
+    ELEMENTS = new(0x6fd0_0100_0000, MIB, Owner::Runtime, "recording a part: who used each of them last");
+    FOLLOWED = new(0x6fd0_0200_0000, MIB, Owner::Runtime, "an attempt: how far threads have come in their access vectors");
+    VECTORS = new(0x6fe0_0000_0000, TIB / 16, Owner::Runtime, "an attempt: access vectors that threads keep to");
 }
 
 /// Pipes and pairs of sockets that are followed at a time; each has two sides.

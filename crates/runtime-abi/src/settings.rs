@@ -185,6 +185,12 @@ settings! {
     log_bytes_max: Option<NonZeroU64> = None;
     /// The processes that this one starts are recorded, or replayed, too.
     follow: bool = true;
+    /// Method coop: how much of the shared program elements is recorded, in hundredths of a percent.
+    share: Option<NonZeroU64> = None;
+    /// Method coop: which part, one more than the number of the pattern.
+    pattern: Option<NonZeroU64> = None;
+    /// Recording: threads keep to the access vectors in the run's directory (`vectors_file`).
+    keep_to_vectors: bool = false;
     /// Replay: delays at gates, which must not change anything.
     jitter_seed: Option<NonZeroU64> = None;
     /// Replay: every thread writes down what it does (`trace_file`).
@@ -408,7 +414,14 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_named() {
-        let numbers = ["chaos_seed", "log_bytes_max", "jitter_seed", "panic_count"];
+        let numbers = [
+            "chaos_seed",
+            "log_bytes_max",
+            "jitter_seed",
+            "panic_count",
+            "share",
+            "pattern",
+        ];
         for (index, name) in NAMES
             .into_iter()
             .enumerate()

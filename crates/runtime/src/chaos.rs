@@ -17,6 +17,8 @@ pub struct Chaos {
     points: Cell<u32>,
     /// Pauses that replay still makes: a schedule may have millions of gates.
     gate_pauses: Cell<u32>,
+    /// Accesses that are no events until the next pause at one; nothing: there was none yet.
+    unrecorded_left: Cell<Option<u64>>,
 }
 
 /// A few seconds of pauses at most, for each thread.
@@ -36,6 +38,7 @@ impl Chaos {
                 sluggishness: Cell::new(0),
                 points: Cell::new(0),
                 gate_pauses: Cell::new(GATE_PAUSES),
+                unrecorded_left: Cell::new(None),
             };
         }
         let chaos = Chaos {
@@ -43,6 +46,7 @@ impl Chaos {
             sluggishness: Cell::new(0),
             points: Cell::new(0),
             gate_pauses: Cell::new(GATE_PAUSES),
+            unrecorded_left: Cell::new(None),
         };
         for _ in 0..4 {
             chaos.next();
@@ -82,6 +86,22 @@ impl Chaos {
     pub fn pause_here(&self) {
         if self.state.get() != 0 {
             self.pause();
+        }
+    }
+
+    /// Recording a part: an access that is no event, so that no change point is there.
+    pub fn at_unrecorded(&self) {
+        if self.state.get() == 0 {
+            return;
+        }
+        match self.unrecorded_left.get() {
+            Some(left @ 1..) => self.unrecorded_left.set(Some(left - 1)),
+            left => {
+                if left.is_some() {
+                    self.pause();
+                }
+                self.unrecorded_left.set(Some(self.next_gate(0)));
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The control file: mapped once, at a fixed address, for the life of the process.
 use crate::failure;
+use crate::parts;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicI32;
@@ -55,6 +56,19 @@ pub struct Switches {
     shares_memory: AtomicBool,
     /// And this process may write it.
     writes_shared: AtomicBool,
+    /// One of `VectorUse`.
+    vectors: AtomicU8,
+}
+
+/// What there is to do with access vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum VectorUse {
+    None = 0,
+    /// Those of chosen elements are recorded.
+    Chosen = 1,
+    /// Threads keep to them.
+    Followed = 2,
 }
 
 /// Written before there is a second thread, and in the child of a fork, which has one; `stopped`, `threaded` and the two for shared memory are set later, once
@@ -77,6 +91,7 @@ pub static SWITCHES: Switches = Switches {
     counting: AtomicU8::new(0),
     shares_memory: AtomicBool::new(false),
     writes_shared: AtomicBool::new(false),
+    vectors: AtomicU8::new(0),
 };
 
 /// Read by compiled code at every function's entry: are plain accesses observed?
@@ -210,6 +225,25 @@ pub fn compares_object(object: u64) -> bool {
     !counts_for_points() || compared_object(object) != 0
 }
 
+#[inline]
+pub fn vector_use() -> VectorUse {
+    match SWITCHES.vectors.load(Relaxed) {
+        1 => VectorUse::Chosen,
+        2 => VectorUse::Followed,
+        _ => VectorUse::None,
+    }
+}
+
+pub fn use_vectors(to: VectorUse) {
+    SWITCHES.vectors.store(to as u8, Relaxed);
+}
+
+/// Do threads keep to access vectors?
+#[inline]
+pub fn follows_vectors() -> bool {
+    SWITCHES.vectors.load(Relaxed) == VectorUse::Followed as u8
+}
+
 /// Are orders recorded that other records already imply?
 #[inline]
 pub fn repeats_orders() -> bool {
@@ -310,6 +344,7 @@ fn observe_memory(observed: bool) {
     SWITCHES.memory.store(observed, Relaxed);
     // Functions that can count look first whether they are to; where they are traced, the others are observed as they were in the recording.
     __refrain_memory.store((observed && !counts_for_points()) as i32, Relaxed);
+    parts::observe(__refrain_memory.load(Relaxed) != 0);
 }
 
 /// Nothing is of interest any more.
@@ -320,6 +355,7 @@ pub fn observe_nothing() {
     SWITCHES.one_at_a_time.store(false, Relaxed);
     SWITCHES.quick_atomics.store(false, Relaxed);
     SWITCHES.counting.store(0, Relaxed);
+    use_vectors(VectorUse::None);
     observe_memory(false);
 }
 

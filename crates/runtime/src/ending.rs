@@ -2,6 +2,7 @@
 //! recorded process ended; in recording, the thread a fatal signal hits is noted.
 use crate::control;
 use crate::debugger;
+use crate::frames;
 use crate::local;
 use crate::local::Local;
 use crate::policy;
@@ -82,6 +83,9 @@ pub fn watch() {
 
 /// A fatal signal: note it (recording) or let the others catch up (replaying), then die of it as without us.
 pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    if let Some(first) = frames::was_looking() {
+        return die_again(first);
+    }
     if !policy::is_free()
         && let Some(local) = Local::current()
     {
@@ -109,6 +113,9 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
             .progress
             .ended
             .store(ended::BY_SIGNAL + signal as u32, Release);
+        if policy::is_observed() {
+            frames::note(signal);
+        }
         debugger::before_death();
     }
     die_of(signal, info);
@@ -122,6 +129,15 @@ fn die_of(signal: c_int, info: *const libc::siginfo_t) {
         if was_sent || signal == libc::SIGTRAP {
             libc::raise(signal);
         }
+    }
+}
+
+/// On the way to its death by `signal`, another one hit the thread: it dies of the first.
+fn die_again(signal: c_int) {
+    // SAFETY: restores the default action; whoever sends itself a signal that is not blocked dies of it here.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
     }
 }
 

@@ -21,6 +21,17 @@ pub fn observed() -> Option<&'static Local> {
     }
 }
 
+/// The calling thread, if it is observed what it does to this object. What is not may be perturbed all the same.
+#[inline]
+pub fn observed_at(op: Op, object: u64) -> Option<&'static Local> {
+    let local = observed()?;
+    if local.ignores(op, object) {
+        local.chaos.at_sync();
+        return None;
+    }
+    Some(local)
+}
+
 /// The calling thread, if what it does is recorded at all: at every scope.
 #[inline]
 pub fn recorded() -> Option<&'static Local> {
@@ -51,6 +62,7 @@ impl Local {
         if control::counts() {
             self.enter_turn(op);
         }
+        self.enter_vectors(op, object);
         if op.releases() {
             self.before_release();
         }
@@ -91,6 +103,7 @@ impl Local {
     pub fn touch(&self, op: Op, object: u64, value: i64) {
         if !policy::is_free() {
             self.access.touch(op, object, value);
+            self.leave_vectors();
         }
     }
 
@@ -99,6 +112,7 @@ impl Local {
     pub fn touch_held(&self, op: Op, object: u64, value: i64) {
         if !policy::is_free() {
             self.access.touch_held(op, object, value);
+            self.leave_vectors();
         }
     }
 

@@ -30,6 +30,7 @@ use crate::replay;
 use crate::run_directory;
 use crate::sys;
 use crate::turns;
+use crate::vectors;
 use core::ffi::c_long;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicBool;
@@ -385,6 +386,7 @@ impl Local {
         };
         create(process, slots, CONTROL_ADDRESS)?;
         run_directory::forget();
+        vectors::forget();
         let slot = self.slot;
         slot.count.store(before.count.into_inner(), Relaxed);
         slot.gate.store(before.gate.into_inner(), Relaxed);

@@ -75,6 +75,20 @@ pub fn may_be_undefined(address: u64) -> bool {
     flags & runtime_abi::SITE_MAY_BE_UNDEFINED != 0
 }
 
+/// The element of the lock that is operated on at the site with this address; 0 if it is no such site, or does not say.
+pub fn lock_element(address: u64) -> u32 {
+    if address == 0 {
+        return 0;
+    }
+    let site = address as *const u8;
+    // SAFETY: within the site table of an object; sites are only stored by its own code.
+    let (kind, element) = unsafe { (site.add(runtime_abi::SITE_KIND_OFFSET).read(), element(site)) };
+    match kind {
+        runtime_abi::SITE_KIND_SYNC_CALL => element,
+        _ => 0,
+    }
+}
+
 /// The element of what is allocated at the site with this address, if it is one where something is allocated.
 pub fn allocation_element(address: u64) -> Option<u32> {
     if number(address) == SiteId(0) {

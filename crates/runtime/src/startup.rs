@@ -7,6 +7,7 @@ use crate::failure;
 use crate::handlers;
 use crate::heap;
 use crate::local::Local;
+use crate::parts;
 use crate::policy;
 use crate::preload;
 use crate::processes;
@@ -16,6 +17,7 @@ use crate::run_directory;
 use crate::sites;
 use crate::sys;
 use crate::turns;
+use crate::vectors;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Acquire;
@@ -151,6 +153,12 @@ fn take_over() {
         counting::open();
         crate::calls::open_changes();
     }
+    if policy::is_observed() {
+        match control::header().settings.read() {
+            Ok(settings) => vectors::open(&settings),
+            Err(unknown) => failure::die(unknown.why.as_bytes(), 0),
+        }
+    }
     let index = control::new_thread();
     assert!(index == 0, "the control file has been used before");
     let Some(local) = Local::prepare(index) else {
@@ -200,4 +208,26 @@ pub unsafe extern "C" fn __refrain_register(start: *const u8, stop: *const u8, a
         );
     }
     sites::register(start, stop);
+}
+
+/// Called by each object that has words of functions, by its constructor and its destructor.
+///
+/// # Safety
+/// `start..stop` is the object's section of words.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_register_parts(start: *const u8, stop: *const u8) {
+    ensure();
+    if parts::register(start, stop).is_err() {
+        failure::die(
+            b"the program has loaded more than 256 objects that were built with --coop",
+            0,
+        );
+    }
+}
+
+/// # Safety
+/// As for `__refrain_register_parts`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __refrain_forget_parts(start: *const u8, _: *const u8) {
+    parts::forget(start);
 }

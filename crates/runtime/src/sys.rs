@@ -286,6 +286,22 @@ pub fn give_to(directory: i32, name: &[u8], user: u32) {
     };
 }
 
+/// Is the descriptor a terminal?
+pub fn is_terminal(file: i32) -> bool {
+    // As long as the kernel's termios, and longer.
+    let mut settings = [0u64; 16];
+    let arguments = [
+        file as usize,
+        libc::TCGETS as usize,
+        settings.as_mut_ptr() as usize,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: the kernel writes fewer bytes than there is room for.
+    unsafe { syscall(libc::SYS_ioctl, arguments) == 0 }
+}
+
 pub fn close(file: i32) {
     // SAFETY: closing a descriptor touches no memory.
     unsafe { syscall(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };

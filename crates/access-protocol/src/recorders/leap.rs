@@ -24,7 +24,7 @@ use run_model::Op;
 use runtime_abi::CELL_BYTES;
 
 /// The element of memory that has no name.
-const UNNAMED: u32 = 1;
+pub(crate) const UNNAMED: u32 = 1;
 /// Looked at before an element goes without a vector of its own.
 const PROBES: usize = 256;
 /// What one access can be under: its code's, and each cell's.
@@ -33,8 +33,8 @@ const HELD_MAX: usize = CELLS_MAX + 1;
 const HELD_MOSTLY: usize = 4;
 const BYTES_MOSTLY: u64 = 16;
 
-/// In a line of the cache of its own: threads fight for elements enough.
-#[repr(align(64))]
+/// In a line of the cache of its own: threads fight for elements enough. The order of its fields is that of `runtime_abi::vectors_file::KeptElement`.
+#[repr(C, align(64))]
 pub struct Element<M: Machine> {
     /// 0: free.
     id: M::U32,

@@ -9,8 +9,9 @@ use std::process::Command;
 use std::process::ExitCode;
 
 /// Variables of a build, which must not reach the program that was built (`instrumentor::rust::variable`).
-const OF_THE_BUILD: [&str; 8] = [
+const OF_THE_BUILD: [&str; 9] = [
     "REFRAIN_BUILD_SCOPE",
+    "REFRAIN_BUILD_COOP",
     "REFRAIN_CARGO_CACHE",
     "REFRAIN_CARGO_WRAPPER",
     "REFRAIN_CARGO_RECORD",

@@ -4,6 +4,7 @@
 //   FAKE_MEMORY=0|1   value of __refrain_memory                (default 1)
 //   FAKE_GATE=N       a gate every N events; 0: always closed, no fast path  (default: none)
 //   FAKE_LOOPS=0      loops are never run plain                (default allowed)
+//   FAKE_PARTS=MASK    the words of functions (pass/parts.h), each cut to the elements it has; -1: everything (default)
 //   FAKE_REPORT=FILE  counters are written there at exit
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,7 +29,7 @@ static uint32_t slots_used;
 static uint64_t gate = UINT64_MAX; // distance of one from the next
 static int loops = 1;
 static uint64_t plain_calls, atomic_calls, range_calls, loops_plain, loops_refused;
-static uint64_t tables, sites_outside;
+static uint64_t tables, sites_outside, parts;
 static const char *site_start[64], *site_stop[64];
 
 __thread struct slot *__refrain_self __attribute__((tls_model("initial-exec"))) = &slots[0];
@@ -365,6 +366,23 @@ void __refrain_register(const void *start, const void *stop, uint32_t version) {
     site_stop[tables++] = stop;
 }
 
+// Words that choose nothing are what they are without a runtime.
+void __refrain_register_parts(char *start, char *stop) {
+    uint64_t wanted = getenv("FAKE_PARTS") ? strtoull(getenv("FAKE_PARTS"), 0, 0) : UINT64_MAX;
+    for (char *at = start; at < stop;) {
+        uint32_t elements;
+        memcpy(&elements, at + 8, 4);
+        uint64_t has = elements >= 63 ? UINT64_MAX >> 1 : (1ull << elements) - 1;
+        uint64_t word = !__refrain_memory ? 0 : wanted == UINT64_MAX ? wanted : wanted & has;
+        if (*(uint64_t *)at || at + 12 + 4 * elements > stop)
+            fail("a malformed record of a function's elements");
+        parts++;
+        memcpy(at, &word, 8);
+        at += (12 + 4 * elements + 7) / 8 * 8;
+    }
+}
+void __refrain_forget_parts(char *start, char *stop) { (void)start, (void)stop; }
+
 struct start {
     void *(*run)(void *);
     void *argument;
@@ -415,7 +433,7 @@ __attribute__((destructor)) static void report(void) {
         return;
     fprintf(f, "events %lu\nplain_calls %lu\nrange_calls %lu\natomic_calls %lu\nloops_plain %lu\nloops_refused %lu\nlate_stores %lu\n", events,
             plain_calls, range_calls, atomic_calls, loops_plain, loops_refused, late_stores);
-    fprintf(f, "tables %lu\nunknown_sites %lu\n", tables, sites_outside);
+    fprintf(f, "tables %lu\nunknown_sites %lu\nparts %lu\n", tables, sites_outside, parts);
     fclose(f);
 }
 

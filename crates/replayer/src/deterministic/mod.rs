@@ -80,6 +80,7 @@ impl Subject {
             logging_time_max: None,
             wait: Duration::ZERO,
             tell_waiting: |_| (),
+            files: Vec::new(),
         };
         let meta = recording.describe().map_err(|error| match error {
             Error::NotInstrumented { path } => Error::NotCounted { path },

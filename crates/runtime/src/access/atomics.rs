@@ -13,6 +13,7 @@ use crate::policy;
 use crate::sys;
 use crate::this_machine::ThisMachine;
 use crate::trace_file::Atomic;
+use crate::vectors;
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::AtomicU16;
 use core::sync::atomic::AtomicU32;
@@ -75,6 +76,9 @@ impl Local {
         self.chaos.at_sync();
         if control::counts() {
             self.enter_turn(Op::None);
+        }
+        if control::follows_vectors() {
+            return self.in_turn(|| self.access.perform_atomic(address, bytes, reach, access, alone, seen));
         }
         self.access.perform_atomic(address, bytes, reach, access, alone, seen)
     }
@@ -177,6 +181,10 @@ fn slowly<R>(
     alone: impl FnOnce() -> R,
     seen: impl FnOnce(Option<&R>) -> Seen,
 ) -> R {
+    // SAFETY: compiled code passes a record of its site table.
+    if unsafe { vectors::leaves_out(site) } {
+        return operation();
+    }
     match observed() {
         Some(local) => local.perform_atomic(place, bytes as u64, reach, site, operation, alone, seen),
         None => operation(),

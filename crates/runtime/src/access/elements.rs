@@ -1,4 +1,4 @@
-//! Method leap: which shared program element an access or an allocation is of, as the site table says.
+//! Methods leap and coop: which shared program element an access or an allocation is of, as the site table says.
 use crate::local::Local;
 use crate::policy;
 use crate::policy::Recorder;
@@ -13,7 +13,10 @@ impl Local {
     /// `site` is a record of a site table.
     #[inline]
     pub unsafe fn at_element(&self, site: *const u8) {
-        if policy::recorder() == Recorder::Memory(OfAccesses::Leap) {
+        if matches!(
+            policy::recorder(),
+            Recorder::Memory(OfAccesses::Leap | OfAccesses::Coop)
+        ) {
             // SAFETY: the caller promises that it is a record of a site table.
             self.access.element.set(unsafe { sites::element(site) });
         }

@@ -32,6 +32,9 @@ impl Local {
             return self.perform_again(address, bytes, reach, Atomic::No, access, seen);
         }
         self.at_change_point();
+        if control::follows_vectors() {
+            return self.in_turn(|| self.access.perform(address, bytes, reach, access, seen));
+        }
         self.access.perform(address, bytes, reach, access, seen)
     }
 

@@ -26,6 +26,7 @@ impl Local {
             self.count_event();
         }
         self.access.complete();
+        self.leave_vectors();
     }
 
     /// So many plain accesses are complete. Where a hybrid schedule is enforced, they are no events.

@@ -1,11 +1,13 @@
 //! The world of the access protocol, as it is: atomics at fixed addresses, slots in the control file, real barriers.
 use crate::access::word_scan;
 use crate::control;
+use crate::local::Local;
 use crate::log::LogWriter;
 use crate::policy;
 use crate::sites;
 use crate::sys;
 use crate::this_machine::ThisMachine;
+use crate::vectors;
 use access_protocol::Element;
 use access_protocol::Hints;
 use access_protocol::Log;
@@ -43,8 +45,6 @@ static CHUNK_MOVES: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16
 static PAGE_MOVES: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 static STREAKS: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 static READ_BY_SEVERAL: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
-
-static ELEMENTS: [Element<ThisMachine>; 1 << 14] = [const { Element::FREE }; 1 << 14];
 
 /// The word of the 8-byte cell of `address`.
 #[inline(always)]
@@ -131,7 +131,16 @@ impl World for ThisMachine {
 
     #[inline(always)]
     fn elements(self) -> &'static [Element<ThisMachine>] {
-        &ELEMENTS
+        vectors::elements()
+    }
+
+    #[inline]
+    fn chooses(self, element: u32) -> bool {
+        let is_chosen = vectors::chooses(element);
+        if !is_chosen && let Some(local) = Local::current() {
+            local.chaos.at_unrecorded();
+        }
+        is_chosen
     }
 
     #[inline(always)]

@@ -19,6 +19,7 @@ use crate::hosting;
 use crate::inputs::Range;
 use crate::local::Local;
 use crate::output_order;
+use crate::sources;
 use crate::sys;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::Relaxed;
@@ -111,6 +112,7 @@ impl Local {
             })
         });
         self.consider_input(number, arguments, result, ranges.all());
+        sources::note(self, number, arguments, result);
         if result >= 0
             && let Some(given) = echoes::range(number, arguments)
         {

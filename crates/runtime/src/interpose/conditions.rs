@@ -12,6 +12,7 @@ use crate::local::Local;
 use crate::policy;
 use crate::real;
 use crate::turns;
+use crate::vectors::wakes;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use libc::pthread_cond_t;
@@ -119,17 +120,34 @@ fn replay_test(local: &Local, object: u64) {
     local.begin(Op::Cancel, object);
 }
 
+/// Does a wait end by itself?
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Forever,
+    Timed,
+}
+
 /// A wait of any kind; `real` is the one the program called.
 ///
 /// # Safety
 /// As for libc's pthread_cond_wait.
-unsafe fn wait(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, real: impl FnOnce() -> c_int) -> c_int {
-    let Some(local) = observed() else {
+unsafe fn wait(
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    limit: Limit,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
+    let is_observed = |local: &&Local| !local.ignores_wait(condition as u64, mutex as u64);
+    let Some(local) = observed().filter(is_observed) else {
         // SAFETY: the program holds the mutex, as the function demands; and so it does when the function returns.
         let again = unsafe { (|| real::pthread_mutex_unlock(mutex), || real::pthread_mutex_lock(mutex)) };
         return in_order::wait([Op::CondRelease, Op::CondWake], turns::SEVERAL, real, again);
     };
     match local.begin(Op::CondRelease, mutex as u64) {
+        // SAFETY: the caller promises what pthread_cond_wait demands: the program holds the mutex.
+        Turn::Record if local.wakes_in_turn(condition as u64) => unsafe {
+            wait_in_turn(local, condition, mutex, limit)
+        },
         Turn::Record => record_wait(local, condition as u64, mutex as u64, real),
         // SAFETY: the caller promises what pthread_cond_wait demands: the program holds the mutex.
         Turn::Replay(_) => unsafe { replay_wait(local, condition as u64, mutex, real) },
@@ -143,8 +161,39 @@ fn record_wait(local: &Local, condition: u64, mutex: u64, real: impl FnOnce() ->
     result
 }
 
+/// Threads keep to access vectors, and the condition has one, or had one: the wait is over when that says so, and somebody has woken this thread. Nobody sleeps
+/// in libc's condition, which could choose another one to wake.
+///
+/// # Safety
+/// The program holds the mutex.
+unsafe fn wait_in_turn(
+    local: &Local,
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    limit: Limit,
+) -> c_int {
+    wakes::begin(local, condition as u64);
+    local.touch(Op::CondRelease, mutex as u64, 0);
+    // SAFETY: the caller promises that the program holds it.
+    unsafe { real::pthread_mutex_unlock(mutex) };
+    let is_woken = match limit {
+        Limit::Forever => local.await_wake(condition as u64),
+        Limit::Timed => local.await_turn_to_wake(condition as u64),
+    };
+    local.enter_vectors_of_wake(condition as u64, mutex as u64);
+    // SAFETY: the program's mutex, as it would have it back from the wait.
+    local.blocking(|| unsafe { real::pthread_mutex_lock(mutex) });
+    let result = if is_woken { 0 } else { libc::ETIMEDOUT };
+    let (sources, count) = both(local.last_user(condition as u64), local.last_user(mutex as u64));
+    local.record_sync(Op::CondWake, condition as u64, i64::from(result), &sources[..count]);
+    local.mark_use(mutex as u64);
+    local.complete();
+    result
+}
+
 /// The mutex is ours again: after its last holder, and after the last signal there was.
 fn record_wake(local: &Local, condition: u64, mutex: u64, result: c_int) {
+    local.enter_vectors_of_wake(condition, mutex);
     let (sources, count) = both(local.last_user(condition), local.last_user(mutex));
     local.record_sync(Op::CondWake, condition, result as i64, &sources[..count]);
     local.mark_use(mutex);
@@ -194,7 +243,7 @@ pub unsafe extern "C-unwind" fn wait_forever(
         if is_foreign(caller) {
             real()
         } else {
-            wait(condition, mutex, real)
+            wait(condition, mutex, Limit::Forever, real)
         }
     }
 }
@@ -213,7 +262,7 @@ pub unsafe extern "C-unwind" fn wait_until(
         if is_foreign(caller) {
             real()
         } else {
-            wait(condition, mutex, real)
+            wait(condition, mutex, Limit::Timed, real)
         }
     }
 }
@@ -229,7 +278,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
 ) -> c_int {
     // SAFETY: the program's own call, with its arguments.
     unsafe {
-        wait(condition, mutex, || {
+        wait(condition, mutex, Limit::Timed, || {
             real::pthread_cond_clockwait(condition, mutex, clock, until)
         })
     }

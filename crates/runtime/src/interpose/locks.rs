@@ -2,7 +2,7 @@
 use crate::callers::is_foreign;
 use crate::control;
 use crate::ghost::Turn;
-use crate::ghost::observed;
+use crate::ghost::observed_at;
 use crate::interpose::Holding;
 use crate::interpose::acquire;
 use crate::interpose::callers::with_caller;
@@ -101,7 +101,9 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
 unsafe fn unlock_observed(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
-    let Some(local) = observed() else { return real() };
+    let Some(local) = observed_at(Op::MutexUnlock, mutex as u64) else {
+        return real();
+    };
     match local.begin(Op::MutexUnlock, mutex as u64) {
         Turn::Record => {
             // SAFETY: the program says that it is a mutex.

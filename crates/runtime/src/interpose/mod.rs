@@ -37,6 +37,7 @@ pub use threads::prepare as prepare_threads;
 
 use crate::ghost::Turn;
 use crate::ghost::observed;
+use crate::ghost::observed_at;
 use crate::local::Local;
 use core::ffi::c_int;
 use run_model::Op;
@@ -57,7 +58,7 @@ fn acquire(
     real: impl FnOnce() -> c_int,
     again: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(local) = observed() else {
+    let Some(local) = observed_at(op, object) else {
         return in_order::acquire(op, object, 0, real, again);
     };
     if local.has_own_step(op, object) {
@@ -103,17 +104,14 @@ fn acquire(
 /// A releasing operation on something that others may use as well.
 #[inline]
 fn release<R>(op: Op, object: u64, real: impl FnOnce() -> R) -> R {
-    let Some(local) = observed() else {
+    let Some(local) = observed_at(op, object) else {
         return in_order::release(op, object, 0, real);
     };
     if local.has_own_step(op, object) {
         return local.do_own_step(op, real);
     }
     match local.begin(op, object) {
-        Turn::Record => {
-            local.touch(op, object, 0);
-            real()
-        }
+        Turn::Record => local.touch_and(op, object, real),
         Turn::Replay(_) => release_again(local, real),
     }
 }

@@ -21,6 +21,7 @@ use crate::real;
 use crate::real::StartRoutine;
 use crate::replay::Doing;
 use crate::turns;
+use crate::vectors;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU32;
@@ -77,6 +78,7 @@ pub unsafe extern "C-unwind" fn create(
         creator.complete();
         return libc::EAGAIN;
     };
+    vectors::name_child(creator, local);
     local.birth.start.set(Some(start));
     local.birth.argument.set(argument);
     local.ends_unseen.set(is_foreign(caller));
@@ -90,11 +92,14 @@ pub unsafe extern "C-unwind" fn create(
     unsafe {
         // The event is over before: what is allocated for the stack, or by libc in the call, has events of its own.
         creator.complete();
-        give_stack(creator, index, &mut own);
-        local.birth.blocked.set(handlers::block_all());
-        let blocked = local.birth.blocked.get();
-        let result = real::pthread_create(thread, &own, begin_thread, (local as *const Local).cast_mut().cast());
-        handlers::restore(blocked);
+        let result = vectors::followed::creating(creator.index, index, || {
+            give_stack(creator, index, &mut own);
+            local.birth.blocked.set(handlers::block_all());
+            let blocked = local.birth.blocked.get();
+            let result = real::pthread_create(thread, &own, begin_thread, (local as *const Local).cast_mut().cast());
+            handlers::restore(blocked);
+            result
+        });
         if result == 0 {
             handles::HANDLES[index as usize].store(*thread, Relaxed);
         }

@@ -3,6 +3,7 @@ pub mod alone;
 mod birth;
 pub mod counting;
 pub mod heap;
+mod in_vectors;
 mod inputs;
 pub mod late_stores;
 pub mod open;
@@ -40,6 +41,7 @@ use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 use heap::ThreadHeap;
+use in_vectors::InVectors;
 use inputs::InputState;
 use late_stores::LateStores;
 use replay::ReplayState;
@@ -139,6 +141,7 @@ pub struct Local {
     /// Deterministic runs: where the thread stands among its points.
     pub counting: counting::OfThread,
     pub birth: Birth,
+    pub vectors: InVectors,
     /// Where its two thread-local variables are, when it has begun.
     variables: [AtomicUsize; 2],
 }
@@ -189,6 +192,7 @@ impl Local {
                 alone: alone::OfThread::new(),
                 counting: counting::OfThread::new(index),
                 birth: Birth::new(),
+                vectors: InVectors::new(),
                 variables: [const { AtomicUsize::new(0) }; 2],
             });
             Some(&*place)
