@@ -46,6 +46,8 @@ pub struct Guest {
     pub fails: Option<Ending>,
     pub attempts: u32,
     pub timeout: Duration,
+    /// Shared program elements, of the fleet's guests.
+    pub elements: Option<u32>,
 }
 
 impl Guest {
@@ -70,6 +72,7 @@ impl Guest {
             fails: None,
             attempts: 100,
             timeout: Duration::from_secs(10),
+            elements: None,
         };
         let beside = |value: &str| {
             value
@@ -93,8 +96,9 @@ impl Guest {
                 "fails" => guest.fails = Some(ending(value)?),
                 "chaos" => guest.attempts = number(value)?,
                 "timeout" => guest.timeout = seconds(value)?,
+                "elements" => guest.elements = Some(number(value)?),
                 // For readers and benchmarks.
-                "threads" | "kind" => {}
+                "threads" | "kind" | "accesses" => {}
                 _ => return Err(format!("'{key}' is not a directive")),
             }
         }

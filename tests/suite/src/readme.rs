@@ -1,4 +1,4 @@
-//! The README, as a reader follows it: each command in it is run, section by section, and what it prints has the shape that is shown.
+//! The README, and the server's page, as a reader follows them: each command in it is run, section by section, and what it prints has the shape that is shown.
 //!
 //! Numbers, sizes and times are not compared; `…` in a line stands for anything, and as a line of its own for any lines. The order of lines is not compared
 //! either: standard output and standard error come by two ways.
@@ -35,15 +35,15 @@ struct Command {
 }
 
 pub fn trials() -> Result<Vec<Trial>, String> {
-    let path = repository().join("README.md");
-    let text = fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let text = document("README.md")?;
     let lines = text.lines().count();
     let mut trials = vec![trial("readme/is_short", move |_| {
         require(lines <= LINES_MAX, || {
             format!("README.md has {lines} lines, and should have at most {LINES_MAX}")
         })
     })];
-    for section in sections(&text) {
+    let of_others = sections(&document("docs/fleet-server.md")?);
+    for section in sections(&text).into_iter().chain(of_others) {
         let name = section
             .heading
             .to_lowercase()
@@ -53,6 +53,11 @@ pub fn trials() -> Result<Vec<Trial>, String> {
         }));
     }
     Ok(trials)
+}
+
+fn document(name: &str) -> Result<String, String> {
+    let path = repository().join(name);
+    fs::read_to_string(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))
 }
 
 fn repository() -> PathBuf {
@@ -107,10 +112,17 @@ fn follow(sandbox: &Sandbox, section: &Section) -> Checked {
             sandbox.work().to_owned()
         }
     };
-    for command in &section.commands {
-        run(sandbox, &directory, command)?;
+    let followed = section
+        .commands
+        .iter()
+        .try_for_each(|command| run(sandbox, &directory, command));
+    // A server that nobody came to end goes on.
+    let server = fs::read_to_string(directory.join("server.pid"));
+    if let (Err(_), Ok(pid)) = (&followed, server) {
+        // It may have ended by itself.
+        let _ = sandbox.other("kill", [pid.trim()]).run();
     }
-    Ok(())
+    followed
 }
 
 fn run(sandbox: &Sandbox, directory: &Path, command: &Command) -> Checked {

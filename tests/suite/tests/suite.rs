@@ -20,6 +20,9 @@ use refrain_suite::deterministic_steps;
 use refrain_suite::deterministic_traces;
 use refrain_suite::explain;
 use refrain_suite::explain_rust;
+use refrain_suite::fleet;
+use refrain_suite::fleet_guests;
+use refrain_suite::fleet_merged;
 use refrain_suite::hosted;
 use refrain_suite::inputs;
 use refrain_suite::interrupted;
@@ -55,6 +58,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(serial::trials()?);
     trials.extend(explain::trials()?);
     trials.extend(explain_rust::trials());
+    trials.extend(fleet_guests::trials()?);
     trials.extend(private::trials());
     trials.extend(probe::trials()?);
     trials.extend(speed::trials()?);
@@ -85,6 +89,8 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(turns::trials()?);
     trials.extend(searched::trials()?);
     trials.extend(copied::trials()?);
+    trials.extend(fleet::trials());
+    trials.extend(fleet_merged::trials());
     trials.push(promised::named(&trials));
     Ok(trials)
 }
