@@ -5,7 +5,9 @@
 //! replay is compared by wall time, since waiting is what it does.
 pub mod against;
 mod bars;
+pub mod coop;
 pub mod det;
+pub mod fleet;
 pub mod inputs;
 mod lab;
 mod limited;

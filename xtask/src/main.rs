@@ -59,6 +59,13 @@ usage: cargo xtask <command>
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   runs of each variant, interleaved (default 15)
         --no-write        print the tables, leave docs/ alone
+  bench fleet [OPTION]  partial logs of many clients, merged until a failure comes back: CoopREP's tables II to IV, figures 3 and 5
+        --guests A,B      only these (then docs/benchmarks.md is left alone)
+        --failing N       complete logs of failing runs of each (500); they are kept in target/bench/fleet
+        --passing N       the same of passing runs (50)
+        --shares 10,25    how much partial logs have, in percent (the paper's)
+        --quick           fewer ways and attempts (then docs/benchmarks.md is left alone)
+        --no-write        print the tables, leave docs/benchmarks.md alone
   bench search [OPTION] what the search for edits costs, in several ways
         --guests A,B      only these (then docs/benchmarks.md is left alone)
         --repetitions N   searches of each recording (3)
@@ -81,6 +88,10 @@ usage: cargo xtask <command>
         --limit SECONDS   for one solution of Z3 (default 60)
         --quick           once, two threads, the papers' bugs; docs/ is left alone
         --no-write        print the tables, leave docs/ alone
+  bench coop [OPTION]   what recording a part of the elements costs, against all of them: CoopREP, table VI and figures 4 to 6
+        --guests A,B      only these (then docs/benchmarks.md is left alone)
+        --repetitions N   runs of each of ten patterns (default 1)
+        --no-write        print the table, leave docs/benchmarks.md alone
   bench against REFRAIN [OPTION] another build of refrain against this one, by turns: recording and replaying
         --cases A,B       only those with one of these in their names (then docs/benchmarks.md is left alone)
         --repetitions N   pairs of each case (default 5)
@@ -108,7 +119,9 @@ fn main() -> ExitCode {
     let ended = match words.as_slice() {
         ["setup"] => setup::setup(),
         ["build"] => build(),
-        ["demo"] => setup::setup().and_then(|()| build()).and_then(|()| demo::demo()),
+        ["demo"] => setup::setup()
+            .and_then(|()| build_for_demo())
+            .and_then(|()| demo::demo()),
         ["check"] => check(),
         ["test"] => test(),
         ["guests"] => guests(None),
@@ -122,10 +135,12 @@ fn main() -> ExitCode {
         ["bench", "record", options @ ..] => bench::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         ["bench", "det", options @ ..] => bench::det::det(options),
+        ["bench", "fleet", options @ ..] => bench::fleet::fleet(options),
         ["bench", "search", options @ ..] => bench::search::search(options),
         ["bench", "rust", options @ ..] => bench::rust::rust(options),
         ["bench", "solve", options @ ..] => bench::solve::solve(options),
         ["bench", "methods", options @ ..] => bench::methods::methods(options),
+        ["bench", "coop", options @ ..] => bench::coop::coop(options),
         ["bench", "against", options @ ..] => bench::against::against(options),
         ["peers", "debian", options @ ..] => debian::debian(options),
         ["peers", "rr", arguments @ ..] => peers::rr(arguments),
@@ -160,10 +175,23 @@ pub fn refrain() -> PathBuf {
     target().join("release/refrain")
 }
 
+/// What is no part of the tool.
+const NOT_BUILT: [&str; 4] = ["--exclude", "xtask", "--exclude", "refrain-solver-lab"];
+/// The server of a fleet, with SQLite, TLS and HTTP: nobody needs it to record and replay.
+const SERVER: [&str; 4] = ["--exclude", "collector", "--exclude", "fleet"];
+
 fn build() -> Result<(), Failure> {
     Cargo::new("build")
         .args(["--release", "--workspace"])
-        .args(["--exclude", "xtask", "--exclude", "refrain-solver-lab"])
+        .args(NOT_BUILT)
+        .run()
+}
+
+fn build_for_demo() -> Result<(), Failure> {
+    Cargo::new("build")
+        .args(["--release", "--workspace"])
+        .args(NOT_BUILT)
+        .args(SERVER)
         .run()
 }
 
@@ -182,6 +210,7 @@ fn check() -> Result<(), Failure> {
 
 fn test() -> Result<(), Failure> {
     setup::setup()?;
+    setup::install(&setup::TESTED)?;
     build()?;
     layering::check()?;
     cycles::check()?;

@@ -35,6 +35,9 @@ pub const MEASURED: [(&str, &str); 7] = [
     ("zstd", "zstd"),
 ];
 
+/// What tests use and nothing else does: a browser, which looks at the page of a fleet's server.
+pub const TESTED: [(&str, &str); 1] = [("chromium", "chromium")];
+
 /// What `bench methods` compares with.
 pub const COMPARED: [(&str, &str); 1] = [("z3", "z3")];
 

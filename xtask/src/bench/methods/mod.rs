@@ -7,8 +7,8 @@ mod bugs;
 mod figures;
 mod oreo;
 mod oreo_page;
-mod program;
-mod speed;
+pub mod program;
+pub mod speed;
 mod speed_page;
 mod statistics;
 mod variant;
@@ -182,6 +182,6 @@ fn goals(rows: &[(String, String, Option<bool>)]) -> String {
     lines.join("\n")
 }
 
-fn guest_source(folder: &str, file: &str) -> PathBuf {
+pub fn guest_source(folder: &str, file: &str) -> PathBuf {
     root().join("tests").join(folder).join(file)
 }
