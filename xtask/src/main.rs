@@ -29,7 +29,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   setup                 install what is missing: clang 22, LLVM 22, lld, gdb, cmake, make, libz3 (Debian packages)
-  build                 build everything optimised: target/release/refrain with runtime and compiler pass beside it
+  build                 setup, and build everything optimised: target/release/refrain with runtime and compiler pass beside it
   demo                  build, catch a real heisenbug, replay it 100 times
   check                 format, lints, tidiness, who may depend on whom, tests of all promises
   test                  setup, build, and all tests; what CI runs
@@ -118,7 +118,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ended = match words.as_slice() {
         ["setup"] => setup::setup(),
-        ["build"] => build(),
+        ["build"] => setup::setup().and_then(|()| build()),
         ["demo"] => setup::setup()
             .and_then(|()| build_for_demo())
             .and_then(|()| demo::demo()),

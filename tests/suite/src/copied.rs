@@ -1,6 +1,8 @@
 //! Searches whose attempts go on from copies of a process (`crates/runtime/src/turns/checkpoint.rs`): what is found is what attempts
 //! from the beginning find, the threads of a copy live on, and nobody is left behind.
 use crate::Checked;
+use crate::command::Ended;
+use crate::command::Line;
 use crate::command::kill_group;
 use crate::failed;
 use crate::guest::Ending;
@@ -22,9 +24,14 @@ use std::time::Instant;
 
 const LIMIT: Duration = Duration::from_secs(150);
 const REPLAYS: u32 = 5;
-const SEARCH_S: &str = "120";
+/// Searches of recordings that are found take some seconds, attempts from the beginning included.
+const SEARCH_S: &str = "60";
 /// How often what is wanted may not come up, or be there without a search.
 const RECORDINGS_MAX: u32 = 100;
+/// Some recordings take two preemptions in one window, of which there are thousands: one in eight of late_race is not found in the time.
+const NOT_FOUND_MAX: u32 = 3;
+/// What `refrain solve` ends with then.
+const NOT_FOUND: i32 = 1;
 /// Processes of a search that has checkpoints: the attempt, and at least these.
 const CHECKPOINTS: usize = 2;
 
@@ -42,17 +49,26 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     Ok(trials)
 }
 
-/// A recording that ends as the guest says, and needs edits.
+/// A recording that ends as the guest says, needs edits, and is found.
 fn record_one(sandbox: &Sandbox, guest: &Guest) -> Checked<Recorded> {
     let program = build_plainly(sandbox, &format!("copied/{}.c", guest.name()))?;
     let ending = guest.fails.unwrap_or(Ending::Exit(0));
+    let mut not_found = 0;
     for attempt in 0..RECORDINGS_MAX {
         let options = ["--scope", "inputs", "--no-sync-order"];
         let recorded = record(sandbox, &format!("run-{attempt}"), &options, &program, LIMIT)?;
         if recorded.ended.status != ending.status() {
             continue;
         }
-        let found = search(sandbox, &recorded, &[])?;
+        let ended = sandbox.run(&search_line(sandbox, &recorded, &[]))?;
+        if ended.status == NOT_FOUND {
+            not_found += 1;
+            require(not_found <= NOT_FOUND_MAX, || {
+                ended.told(&format!("{not_found} recordings are not found in {SEARCH_S} s each"))
+            })?;
+            continue;
+        }
+        let found = answer(&ended.expect_status(0)?)?;
         if found["edits"].as_array().is_some_and(|edits| !edits.is_empty()) {
             return Ok(recorded);
         }
@@ -60,13 +76,19 @@ fn record_one(sandbox: &Sandbox, guest: &Guest) -> Checked<Recorded> {
     failed(format!("none of {RECORDINGS_MAX} recordings needed a search"))
 }
 
-fn search(sandbox: &Sandbox, recorded: &Recorded, more: &[&str]) -> Checked<Value> {
-    let line = sandbox
+fn search_line(sandbox: &Sandbox, recorded: &Recorded, more: &[&str]) -> Line {
+    sandbox
         .refrain(["solve", "--json", "--again", "--max-time", SEARCH_S])
         .args(more)
         .arg(&recorded.directory)
-        .within(LIMIT);
-    let ended = sandbox.run(&line)?.expect_status(0)?;
+        .within(LIMIT)
+}
+
+fn search(sandbox: &Sandbox, recorded: &Recorded, more: &[&str]) -> Checked<Value> {
+    answer(&sandbox.run(&search_line(sandbox, recorded, more))?.expect_status(0)?)
+}
+
+fn answer(ended: &Ended) -> Checked<Value> {
     serde_json::from_slice(&ended.stdout).or_else(|why| failed(ended.told(&format!("no JSON: {why}"))))
 }
 
