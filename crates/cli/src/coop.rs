@@ -85,7 +85,7 @@ pub fn prepare(campaign: &mut Campaign, store: &Store) -> Result<(), Failure> {
     let costs: BTreeMap<ElementId, u64> = elements.iter().map(|element| (element.id, cost(element.id))).collect();
     let share = settings.share.map_or(WHOLE, |share| share.get() as u16);
     let number = settings.pattern.map_or(0, |number| number.get() as u16 - 1);
-    let family = Family::new(share, &costs, &advice.never_shared());
+    let family = Family::new(share, &costs, &advice.without_order());
     let chosen = family.elements(number).cloned().unwrap_or_default();
     campaign
         .recording

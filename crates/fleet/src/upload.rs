@@ -216,6 +216,7 @@ fn log_json(log: &PartialLog, inputs: Option<&RunInputs>) -> Value {
             "element": id.0,
             "hash": hex(&recorded.hash.0),
             "accesses": recorded.vector.accesses(),
+            "is_changed": recorded.is_changed,
             "turns": turns.collect::<Vec<_>>(),
         })
     };

@@ -6,7 +6,7 @@
 //! vector = threads, thread*, turns, turn*        thread = steps, step*        turn = index of the thread, accesses (at least 1)
 //! log    = "refrainP", version (2 bytes), build (32), inputs (32), share (2), number (2), outcome, 0 | 1 failure, elements, element*
 //! outcome = kind (0 exit, 1 signal, 2 timed out), value        failure = frames, (length, text)*, length, text
-//! element = distance from the element before (from -1 for the first), hash (32), length, vector
+//! element = distance from the element before (from -1 for the first), hash (32), 0 | 1 it is changed, length, vector
 //! ```
 //!
 //! Fixed numbers are little endian, all others LEB128 in as few bytes as they need.
@@ -161,6 +161,7 @@ impl PartialLog {
             put_number(&mut bytes, (element - previous) as u64);
             previous = element;
             bytes.extend(recorded.hash.0);
+            bytes.push(recorded.is_changed.into());
             let vector = recorded.vector.encode();
             put_number(&mut bytes, vector.len() as u64);
             bytes.extend(vector);
@@ -246,8 +247,8 @@ fn read_failure(reader: &mut Reader<'_>, of_run: Outcome) -> Result<Option<Failu
 }
 
 fn read_elements(reader: &mut Reader<'_>) -> Result<BTreeMap<ElementId, RecordedElement>, Corrupt> {
-    // The distance, the hash, the length, and a vector without threads and turns.
-    let count = reader.count("elements", ELEMENTS_MAX, 1 + 32 + 1 + 2)?;
+    // The distance, the hash, whether it is changed, the length, and a vector without threads and turns.
+    let count = reader.count("elements", ELEMENTS_MAX, 1 + 32 + 1 + 1 + 2)?;
     let mut elements = BTreeMap::new();
     // The least number that the next element may have, less one.
     let mut previous = None;
@@ -264,6 +265,12 @@ fn read_elements(reader: &mut Reader<'_>) -> Result<BTreeMap<ElementId, Recorded
         };
         previous = Some(element);
         let hash = VectorHash(reader.array()?);
+        let offset = reader.offset();
+        let is_changed = match reader.byte()? {
+            0 => false,
+            1 => true,
+            found => return reader.fault(offset, Fault::Kind { what: "element", found }),
+        };
         let length = reader.count("bytes of a vector", usize::MAX, 1)?;
         let offset = reader.offset();
         let bytes = reader.take(length)?;
@@ -271,7 +278,12 @@ fn read_elements(reader: &mut Reader<'_>) -> Result<BTreeMap<ElementId, Recorded
         if *blake3::hash(bytes).as_bytes() != hash.0 {
             return reader.fault(offset, Fault::Hash);
         }
-        elements.insert(ElementId(number), RecordedElement { hash, vector });
+        let recorded = RecordedElement {
+            hash,
+            vector,
+            is_changed,
+        };
+        elements.insert(ElementId(number), recorded);
     }
     Ok(elements)
 }

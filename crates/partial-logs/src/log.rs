@@ -49,6 +49,18 @@ pub struct Failure {
 pub struct RecordedElement {
     pub hash: VectorHash,
     pub vector: AccessVector,
+    /// Somebody wrote to it, or used it as a lock, when there was more than one thread: who came first may have mattered.
+    pub is_changed: bool,
+}
+
+impl RecordedElement {
+    pub fn new(vector: AccessVector, is_changed: bool) -> RecordedElement {
+        RecordedElement {
+            hash: vector.hash(),
+            vector,
+            is_changed,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,11 +37,11 @@ pub fn rounded(elements: usize, share: u16) -> usize {
 }
 
 impl Family {
-    /// `costs` has all elements of the program, each with how much it costs to record it, in any unit. `never_shared` are those of one thread alone: recording them
-    /// tells nothing, so they are in no pattern, unless there are no others.
-    pub fn new(share: u16, costs: &BTreeMap<ElementId, u64>, never_shared: &BTreeSet<ElementId>) -> Family {
+    /// `costs` has all elements of the program, each with how much it costs to record it, in any unit. `without_order` are those of one thread alone, or only read: recording
+    /// them tells nothing, so they are in no pattern, unless there are no others.
+    pub fn new(share: u16, costs: &BTreeMap<ElementId, u64>, without_order: &BTreeSet<ElementId>) -> Family {
         let all: Vec<ElementId> = costs.keys().copied().collect();
-        let shared: Vec<ElementId> = all.iter().copied().filter(|id| !never_shared.contains(id)).collect();
+        let shared: Vec<ElementId> = all.iter().copied().filter(|id| !without_order.contains(id)).collect();
         let elements = if shared.is_empty() { all } else { shared };
         let cost: Vec<u64> = elements.iter().map(|id| costs[id].max(1)).collect();
         let mut family = Choosing::new(&cost, rounded(elements.len(), share), share);

@@ -40,7 +40,7 @@ prop_compose! {
         text in "\\PC{0,12}",
         vectors in btree_map(prop_oneof![0u32..5, any::<u32>()], vectors(), 0..5),
     ) -> PartialLog {
-        let element = |(id, vector): (u32, AccessVector)| (ElementId(id), RecordedElement { hash: vector.hash(), vector });
+        let element = |(id, vector): (u32, AccessVector)| (ElementId(id), RecordedElement::new(vector, id % 2 == 0));
         PartialLog {
             build: BuildId(build),
             inputs: InputsDigest(inputs),
@@ -162,14 +162,7 @@ fn sample() -> PartialLog {
             frames: vec!["abort".into(), "main".into()],
             text: "count == 0".into(),
         }),
-        elements: [(
-            ElementId(3),
-            RecordedElement {
-                hash: vector.hash(),
-                vector,
-            },
-        )]
-        .into(),
+        elements: [(ElementId(3), RecordedElement::new(vector, true))].into(),
     }
 }
 
@@ -206,8 +199,7 @@ fn what_is_beyond_the_limits_is_refused_and_clipped_it_is_taken() {
     log.failure = log.failure.map(Failure::clipped);
     assert!(PartialLog::decode(&log.encode()).is_ok());
 
-    let (vector, hash) = (AccessVector::default(), AccessVector::default().hash());
-    let recorded = RecordedElement { hash, vector };
+    let recorded = RecordedElement::new(AccessVector::default(), false);
     log.elements = (0..65_537).map(|id| (ElementId(id), recorded.clone())).collect();
     assert!(matches!(
         fault(&log),

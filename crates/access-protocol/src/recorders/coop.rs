@@ -7,13 +7,14 @@
 use super::leap::Held;
 use super::leap::UNNAMED;
 use crate::Access;
+use crate::Reach;
 use crate::Thread;
 use crate::Values;
 use crate::World;
 
 pub(super) fn perform<W: World, R, V: Values>(
     thread: &Thread<W>,
-    _: Access,
+    what: Access,
     mut access: impl FnMut() -> R,
     _: impl FnOnce(Option<&R>) -> V,
 ) -> R {
@@ -22,18 +23,21 @@ pub(super) fn perform<W: World, R, V: Values>(
         element => element,
     };
     match thread.world.chooses(element) {
-        true => thread.perform_in_vector(element, &mut access),
+        true => thread.perform_in_vector(element, what.reach, &mut access),
         false => access(),
     }
 }
 
 impl<W: World> Thread<W> {
     /// An access, or an operation of a synchronisation object, as one event in the vector of its element.
-    pub fn perform_in_vector<R>(&self, element: u32, access: &mut impl FnMut() -> R) -> R {
+    pub fn perform_in_vector<R>(&self, element: u32, reach: Reach, access: &mut impl FnMut() -> R) -> R {
         let mut held = Held::<1>::new();
         held.add(self.world, element);
         held.lock(self.world);
         let result = self.access_held(&mut held, access);
+        if reach.writes() {
+            self.note_write(&held);
+        }
         self.let_go(&held);
         self.complete();
         result

@@ -38,6 +38,8 @@ const BYTES_MOSTLY: u64 = 16;
 pub struct Element<M: Machine> {
     /// 0: free.
     id: M::U32,
+    /// Method coop. 1: somebody has written to it when there was more than one thread. Written under the lock.
+    changed: M::U32,
     /// The last user, and a lock bit, as in cells.
     word: M::U64,
     /// Accesses of the present run. Written under the lock.
@@ -47,6 +49,7 @@ pub struct Element<M: Machine> {
 impl<M: Machine> Element<M> {
     pub const FREE: Element<M> = Element {
         id: <M::U32 as Word>::ZERO,
+        changed: <M::U32 as Word>::ZERO,
         word: <M::U64 as Word>::ZERO,
         accesses: <M::U64 as Word>::ZERO,
     };
@@ -232,6 +235,17 @@ impl<W: World> Thread<W> {
             self.log_access(&world.elements()[held.places[i] as usize], held.words[i]);
         }
         result
+    }
+
+    /// What is held is about to be unlocked, and has been written to. What nobody writes to once there is a second thread is the same whoever comes first.
+    pub(super) fn note_write<const MOST: usize>(&self, held: &Held<MOST>) {
+        let elements = self.world.elements();
+        for element in held.places[..held.count].iter().map(|place| &elements[*place as usize]) {
+            // Relaxed: both are only read and written under the lock. Whoever creates a thread counts it before it begins.
+            if element.changed.load(Relaxed) == 0 && self.world.threads() > 1 {
+                element.changed.store(1, Relaxed);
+            }
+        }
     }
 
     /// Unlocks them, for the next after this event.

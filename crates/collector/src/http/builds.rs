@@ -10,6 +10,7 @@ use crate::Grant;
 use crate::hex;
 use crate::journal;
 use crate::store::BuildRow;
+use crate::store::ElementUse;
 use crate::unhex;
 use axum::Extension;
 use axum::body::Body;
@@ -71,7 +72,7 @@ fn shown(build: &BuildRow) -> Value {
     })
 }
 
-/// In the form in which clients keep it: elements that only one thread ever used, and average accesses of all.
+/// In the form in which clients keep it: elements that only one thread ever used, those that nobody changed once there were several, and average accesses of all.
 pub async fn advice(
     State(app): State<Shared>,
     Extension(grant): Extension<Grant>,
@@ -87,16 +88,19 @@ pub async fn advice(
     };
     let uses = blocking(move || Ok(app.store.element_uses(&grant.project, &build)?)).await?;
     let is_known = |logs: u64| logs >= least.max(1);
-    let never: Vec<u32> = uses
-        .iter()
-        .filter(|(_, used)| is_known(used.logs) && used.shared == 0)
-        .map(|(id, _)| *id)
-        .collect();
+    let those = |is_meant: fn(&ElementUse) -> bool| -> Vec<u32> {
+        let meant = uses.iter().filter(|(_, used)| is_known(used.logs) && is_meant(used));
+        meant.map(|(id, _)| *id).collect()
+    };
+    let never_shared = those(|used| used.shared == 0);
+    let only_read = those(|used| used.shared > 0 && used.changed == 0);
     let costs: BTreeMap<u32, u64> = uses
         .iter()
         .map(|(id, used)| (*id, used.accesses / used.logs.max(1)))
         .collect();
-    Ok(json_of(json!({ "never_shared": never, "costs": costs })))
+    Ok(json_of(
+        json!({ "never_shared": never_shared, "only_read": only_read, "costs": costs }),
+    ))
 }
 
 pub fn build_of(text: &str) -> Answer<[u8; 32]> {

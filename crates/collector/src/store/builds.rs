@@ -23,11 +23,13 @@ pub struct BuildRow {
 }
 
 /// How an element was used in the runs of a build whose logs have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElementUse {
     pub logs: u64,
     /// Logs in which more than one thread used it.
     pub shared: u64,
+    /// Of these, logs in which somebody wrote to it when there was more than one thread.
+    pub changed: u64,
     /// Of all logs together.
     pub accesses: u64,
 }
@@ -122,7 +124,8 @@ impl Store {
 
     pub fn element_uses(&self, project: &str, build: &[u8; 32]) -> Result<BTreeMap<u32, ElementUse>> {
         self.read("read how elements were used", |db| {
-            let query = "SELECT element, logs, shared, accesses FROM element_uses WHERE project = ?1 AND build = ?2";
+            let query =
+                "SELECT element, logs, shared, changed, accesses FROM element_uses WHERE project = ?1 AND build = ?2";
             let mut query = db.prepare_cached(query)?;
             let rows = query.query_map(params![project, build], |row| {
                 let number = |at| row.get::<_, i64>(at).map(|number| number as u64);
@@ -131,7 +134,8 @@ impl Store {
                     ElementUse {
                         logs: number(1)?,
                         shared: number(2)?,
-                        accesses: number(3)?,
+                        changed: number(3)?,
+                        accesses: number(4)?,
                     },
                 ))
             })?;

@@ -1,4 +1,5 @@
 //! Taking in logs, a batch at a time.
+use super::ElementUse;
 use super::Store;
 use super::Writer;
 use super::locked;
@@ -344,7 +345,7 @@ impl<'a> Batch<'a> {
 
     fn store_logs(&self, accepted: &[Checked], ids: &BTreeMap<[u8; 32], i64>) -> rusqlite::Result<()> {
         let at = now_ms();
-        let mut uses: BTreeMap<([u8; 32], u32), [u64; 3]> = BTreeMap::new();
+        let mut uses: BTreeMap<([u8; 32], u32), ElementUse> = BTreeMap::new();
         for one in accepted {
             self.store_log(one, at, ids)?;
             if let (Some(bug), Some(failure)) = (&one.bug, &one.log.failure) {
@@ -352,9 +353,11 @@ impl<'a> Batch<'a> {
             }
             for (element, recorded) in &one.log.elements {
                 let sums = uses.entry((one.log.build.0, element.0)).or_default();
-                sums[0] += 1;
-                sums[1] += u64::from(recorded.vector.is_shared());
-                sums[2] = sums[2].saturating_add(recorded.vector.accesses());
+                let is_shared = recorded.vector.is_shared();
+                sums.logs += 1;
+                sums.shared += u64::from(is_shared);
+                sums.changed += u64::from(is_shared && recorded.is_changed);
+                sums.accesses = sums.accesses.saturating_add(recorded.vector.accesses());
             }
         }
         self.store_uses(&uses)?;
@@ -424,17 +427,25 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    fn store_uses(&self, uses: &BTreeMap<([u8; 32], u32), [u64; 3]>) -> rusqlite::Result<()> {
+    fn store_uses(&self, uses: &BTreeMap<([u8; 32], u32), ElementUse>) -> rusqlite::Result<()> {
         let add =
-            "INSERT INTO element_uses (project, build, element, logs, shared, accesses) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-                   ON CONFLICT DO UPDATE SET logs = logs + excluded.logs, shared = shared + excluded.shared,
+            "INSERT INTO element_uses (project, build, element, logs, shared, changed, accesses) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                   ON CONFLICT DO UPDATE SET logs = logs + excluded.logs, shared = shared + excluded.shared, changed = changed + excluded.changed,
                      accesses = min(accesses + excluded.accesses, 4611686018427387904)";
         let mut add = self.transaction.prepare_cached(add)?;
-        for ((build, element), [logs, shared, accesses]) in uses {
+        for ((build, element), used) in uses {
             // Two of these never overflow.
-            let accesses = (*accesses).min(1 << 61) as i64;
-            let (logs, shared) = (*logs as i64, *shared as i64);
-            add.execute(params![self.grant.project, build, element, logs, shared, accesses])?;
+            let accesses = used.accesses.min(1 << 61) as i64;
+            let (logs, shared, changed) = (used.logs as i64, used.shared as i64, used.changed as i64);
+            add.execute(params![
+                self.grant.project,
+                build,
+                element,
+                logs,
+                shared,
+                changed,
+                accesses
+            ])?;
         }
         Ok(())
     }

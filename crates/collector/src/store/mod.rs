@@ -27,6 +27,7 @@ pub use bugs::LogRow;
 pub use bugs::Postings;
 pub use bugs::TREND_HOURS;
 pub use builds::BuildRow;
+pub use builds::ElementUse;
 pub use logs::Answer;
 pub use merges::AttemptRow;
 pub use merges::INTERRUPTED;

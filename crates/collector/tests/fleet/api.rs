@@ -8,6 +8,7 @@ use crate::server::Scratch;
 use crate::server::Server;
 use crate::server::UPLOAD;
 use collector::hex;
+use partial_logs::ElementId;
 use partial_logs::PartialLog;
 use serde_json::json;
 use std::time::Duration;
@@ -153,17 +154,35 @@ fn logs_become_bugs() {
 }
 
 #[test]
-fn clients_learn_what_one_thread_alone_uses() {
+fn clients_learn_whose_order_does_not_matter() {
     let scratch = Scratch::new("advice");
     let server = Server::start(&scratch, &[]);
-    // Element 1 is used once, by one thread; element 2 by two.
-    let logs: Vec<_> = (0..3).map(|n| passing(build(), &[(1, 0), (2, n + 1)])).collect();
+    // Element 1 is used once, by one thread; elements 2 and 3 by two, of which none writes to 3.
+    let log = |n: u64| {
+        let mut log = passing(build(), &[(1, 0), (2, n + 1), (3, n + 1)]);
+        if let Some(read) = log.elements.get_mut(&ElementId(3)) {
+            read.is_changed = false;
+        }
+        log
+    };
+    let logs: Vec<_> = (0..3).map(log).collect();
     server.ask("POST", UPLOAD, "/api/v1/logs", &batch(&logs));
     let path = format!("/api/v1/advice/{}", hex(&build()));
     let advice = server.get(UPLOAD, &format!("{path}?logs=3")).json();
-    assert_eq!(advice, json!({ "never_shared": [1], "costs": { "1": 1, "2": 6 } }));
+    let expected = json!({ "never_shared": [1], "only_read": [3], "costs": { "1": 1, "2": 6, "3": 6 } });
+    assert_eq!(advice, expected);
     // Three logs are too few for anybody to rely on.
-    assert_eq!(server.get(UPLOAD, &path).json()["never_shared"], json!([]));
+    let advice = server.get(UPLOAD, &path).json();
+    assert_eq!(
+        (&advice["never_shared"], &advice["only_read"]),
+        (&json!([]), &json!([]))
+    );
+    // One in which somebody writes to 3 is enough.
+    server.ask("POST", UPLOAD, "/api/v1/logs", &batch(&[passing(build(), &[(3, 9)])]));
+    assert_eq!(
+        server.get(UPLOAD, &format!("{path}?logs=3")).json()["only_read"],
+        json!([])
+    );
 }
 
 #[test]

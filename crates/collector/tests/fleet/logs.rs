@@ -48,11 +48,7 @@ pub fn passing(build: [u8; 32], elements: &[(u32, u64)]) -> PartialLog {
 }
 
 fn recorded(turns: u64) -> RecordedElement {
-    let vector = vector(turns);
-    RecordedElement {
-        hash: vector.hash(),
-        vector,
-    }
+    RecordedElement::new(vector(turns), true)
 }
 
 /// As the body of one request.

@@ -97,8 +97,8 @@ fn recorded_elements(loaded: &LoadedRun) -> Result<BTreeMap<ElementId, RecordedE
     let mut vectors = vectors(&loaded.logs, &names, &kept);
     let element = |id| {
         let vector = vectors.remove(&id).unwrap_or_default();
-        let hash = vector.hash();
-        (ElementId(id), RecordedElement { hash, vector })
+        let is_changed = kept.get(&id).is_some_and(|kept| kept.is_changed);
+        (ElementId(id), RecordedElement::new(vector, is_changed))
     };
     Ok(chosen(&loaded.run)?.into_iter().map(element).collect())
 }
@@ -180,8 +180,14 @@ fn chosen(run: &RunDirectory) -> Result<Vec<u32>> {
     Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
 }
 
-/// How many accesses the last run of each element has.
-fn kept_elements(run: &RunDirectory) -> Result<BTreeMap<u32, u64>> {
+/// What no record says of an element.
+struct Kept {
+    /// How many accesses its last run has.
+    last: u64,
+    is_changed: bool,
+}
+
+fn kept_elements(run: &RunDirectory) -> Result<BTreeMap<u32, Kept>> {
     let bytes = read(&run.file(ELEMENTS_FILE_NAME))?;
     let number = |record: &[u8], at: usize| {
         let mut word = [0; 8];
@@ -189,7 +195,12 @@ fn kept_elements(run: &RunDirectory) -> Result<BTreeMap<u32, u64>> {
         u64::from_le_bytes(word)
     };
     let records = bytes.chunks_exact(size_of::<KeptElement>()).take(ELEMENTS_MAX);
-    let kept = records.map(|record| (number(record, 0) as u32, number(record, 16)));
+    let kept = records.map(|record| {
+        let first = number(record, 0);
+        let is_changed = first >> 32 != 0;
+        let last = number(record, 16);
+        (first as u32, Kept { last, is_changed })
+    });
     Ok(kept.filter(|(id, _)| *id != 0).collect())
 }
 
@@ -202,7 +213,7 @@ struct Begun {
 }
 
 /// The vectors of all elements that somebody has accessed. One whose records do not make a chain, as in a log that was cut, ends where the chain does.
-fn vectors(logs: &Logs, names: &[Option<ThreadName>], kept: &BTreeMap<u32, u64>) -> BTreeMap<u32, AccessVector> {
+fn vectors(logs: &Logs, names: &[Option<ThreadName>], kept: &BTreeMap<u32, Kept>) -> BTreeMap<u32, AccessVector> {
     let mut begun: BTreeMap<u32, Vec<Begun>> = BTreeMap::new();
     for (thread, log) in (0..).zip(&logs.threads) {
         for record in log.records.iter().filter(|record| record.kind == Kind::Vector) {
@@ -213,7 +224,7 @@ fn vectors(logs: &Logs, names: &[Option<ThreadName>], kept: &BTreeMap<u32, u64>)
         }
     }
     let vector = |(id, runs): (u32, Vec<Begun>)| {
-        let last = kept.get(&id).copied().unwrap_or(1);
+        let last = kept.get(&id).map_or(1, |kept| kept.last);
         (id, chain(&runs, names, last))
     };
     begun.into_iter().map(vector).collect()

@@ -77,19 +77,18 @@ pub fn elements_of_whole(run: &RunDirectory, scope: Scope) -> Result<BTreeMap<El
     let elements = elements_of(program)?.into_iter();
     let elements = elements.filter(|element| element.kind.is_some_and(is_seen));
     let recorded = elements.map(|element| {
-        let vector = vectors.remove(&element.id.0).unwrap_or_default();
-        let hash = vector.hash();
-        (element.id, RecordedElement { hash, vector })
+        let (vector, is_changed) = vectors.remove(&element.id.0).unwrap_or_default();
+        (element.id, RecordedElement::new(vector, is_changed))
     });
     Ok(recorded.collect())
 }
 
-/// What all threads did, in one order, counted as the runtime does it (`crates/runtime/src/vectors/mod.rs`).
+/// What all threads did, in one order, counted as the runtime does it (`crates/runtime/src/vectors/mod.rs`); and whether somebody wrote when there was a second thread.
 fn vectors(
     traces: &Traces,
     names: &[Option<ThreadName>],
     accessed: impl Fn(SiteId) -> Option<(SiteKind, u32)>,
-) -> BTreeMap<u32, AccessVector> {
+) -> BTreeMap<u32, (AccessVector, bool)> {
     let mut all: Vec<(usize, &Entry)> = Vec::new();
     for (thread, trace) in traces.threads.iter().enumerate() {
         all.extend(trace.entries.iter().map(|entry| (thread, entry)));
@@ -97,13 +96,16 @@ fn vectors(
     all.sort_unstable_by_key(|(_, entry)| entry.sequence);
     let mut sites: BTreeMap<SiteId, (SiteKind, u32)> = BTreeMap::new();
     let mut objects = Objects::default();
-    let mut vectors: BTreeMap<u32, AccessVector> = BTreeMap::new();
+    let mut vectors: BTreeMap<u32, (AccessVector, bool)> = BTreeMap::new();
+    let mut has_spawned = false;
     for (thread, entry) in all {
         let Some(name) = names.get(thread).and_then(Option::as_ref) else {
             continue;
         };
         let place = sites.entry(entry.site);
         let (kind, element) = *place.or_insert_with(|| accessed(entry.site).unwrap_or((SiteKind::Other, 0)));
+        has_spawned |= matches!(entry.what, What::Spawn { .. });
+        let writes = !matches!(entry.what, What::Access(access) if !access.writes);
         let elements = match entry.what {
             What::Access(_) => match kind {
                 SiteKind::SyncCall | SiteKind::Allocation | SiteKind::Other => [0; 2],
@@ -116,7 +118,9 @@ fn vectors(
             _ => [0; 2],
         };
         for element in elements.into_iter().filter(|element| *element != 0) {
-            vectors.entry(element).or_default().push(name, 1);
+            let (vector, is_changed) = vectors.entry(element).or_default();
+            vector.push(name, 1);
+            *is_changed |= writes && has_spawned;
         }
     }
     vectors
@@ -204,8 +208,8 @@ mod tests {
         }
     }
 
-    fn told(vector: Option<&AccessVector>) -> Vec<(String, u64)> {
-        let turns = vector.into_iter().flat_map(AccessVector::turns);
+    fn told(recorded: Option<&(AccessVector, bool)>) -> Vec<(String, u64)> {
+        let turns = recorded.into_iter().flat_map(|(vector, _)| vector.turns());
         turns.map(|(name, accesses)| (name.to_string(), accesses)).collect()
     }
 
@@ -227,6 +231,31 @@ mod tests {
         let expected = [("T", 2), ("T.0", 2), ("T", 1)].map(|(name, n)| (name.to_owned(), n));
         assert_eq!(told(vectors.get(&VARIABLE)), expected);
         assert_eq!(vectors.len(), 1);
+    }
+
+    #[test]
+    fn what_is_written_before_there_is_a_second_thread_is_not_changed() {
+        let access = |writes: bool| {
+            What::Access(Access {
+                reads: !writes,
+                writes,
+                ..Access::default()
+            })
+        };
+        let changed = |last| {
+            let spawn = entry(2, SiteId(9), What::Spawn { thread: 1 });
+            let traces = Traces {
+                threads: vec![ThreadTrace {
+                    entries: vec![entry(1, LOAD, access(true)), spawn, entry(3, LOAD, access(last))],
+                    ..ThreadTrace::default()
+                }],
+                ..Traces::default()
+            };
+            let vectors = vectors(&traces, &[Some(ThreadName::FIRST)], accessed);
+            vectors.get(&VARIABLE).map(|(_, is_changed)| *is_changed)
+        };
+        assert_eq!(changed(false), Some(false));
+        assert_eq!(changed(true), Some(true));
     }
 
     #[test]
