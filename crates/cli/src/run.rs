@@ -34,7 +34,24 @@ pub fn run(arguments: RunArguments) -> Ended {
         replayer::Error::NotCounted { .. } => Failure::from(error),
         other => not_started(other.into()),
     })?;
-    run_or_learn(&arguments, &subject, began).map_err(not_started)
+    // What is temporary is noted there, so that others remove it if this process is killed; without a home nobody does.
+    let store = Store::from_environment().ok();
+    let command = Command {
+        arguments: &arguments,
+        subject: &subject,
+        store: store.as_ref(),
+        began,
+    };
+    run_or_learn(&command).map_err(not_started)
+}
+
+/// One `refrain run`.
+struct Command<'a> {
+    arguments: &'a RunArguments,
+    subject: &'a Subject,
+    /// Where runs live.
+    store: Option<&'a Store>,
+    began: Instant,
 }
 
 /// All statuses but this one and that of wrong usage are the program's.
@@ -45,19 +62,18 @@ fn not_started(failure: Failure) -> Failure {
     }
 }
 
-fn run_or_learn(arguments: &RunArguments, subject: &Subject, began: Instant) -> Ended {
-    // What is temporary is noted there, so that others remove it if this process is killed; without a home nobody does.
-    let _ = Store::from_environment();
+fn run_or_learn(command: &Command<'_>) -> Ended {
+    let Command { arguments, subject, .. } = *command;
     let cache = ScheduleCache::from_environment(arguments.cache.as_deref())?;
     if let Some(entry) = still_valid(subject, cache.lookup(&subject.key)?, |_| ()) {
-        return follow(arguments, subject, &entry, began);
+        return follow(command, &entry);
     }
     let guard = cache.learn(&subject.key, || {
         say(format_args!("another process learns this schedule; waiting for it"));
     })?;
     let tell = |why: String| say(format_args!("{why}; it is learned anew"));
     match still_valid(subject, guard.lookup()?, tell) {
-        Some(entry) => follow(arguments, subject, &entry, began),
+        Some(entry) => follow(command, &entry),
         None => learn(arguments, subject, guard),
     }
 }
@@ -78,9 +94,9 @@ fn still_valid(subject: &Subject, found: Lookup, tell: impl FnOnce(String)) -> O
     None
 }
 
-fn follow(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry, began: Instant) -> Ended {
+fn follow(command: &Command<'_>, entry: &ScheduleEntry) -> Ended {
     match &entry.meta().learned.sealed {
-        None => enforce(arguments, subject, entry, began),
+        None => enforce(command, entry),
         Some(why) => Err(Failure {
             sentence: format!(
                 "this program cannot be run deterministically with these arguments: {why} (refrain schedules info {})",
@@ -95,8 +111,10 @@ fn learn(arguments: &RunArguments, subject: &Subject, guard: LearnGuard) -> Ende
     let learning = Learning::record(subject)?;
     let outcome = learning.outcome();
     if let Some(signal) = learning.interrupted() {
-        say(format_args!("stopped by signal {signal}; no schedule was learned"));
-        return Ok((128 + signal) as u8);
+        say(format_args!(
+            "signal {signal} came while the program ran; no schedule was learned"
+        ));
+        return Ok(outcome.exit_status() as u8);
     }
     // The program has run, and its status is what counts; without a schedule the next run learns again.
     match learning.learn(guard, &ProgressLine::new()) {
@@ -149,8 +167,10 @@ fn report_outside(entry: &ScheduleEntry) {
     }
 }
 
-fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry, began: Instant) -> Ended {
+fn enforce(command: &Command<'_>, entry: &ScheduleEntry) -> Ended {
+    let arguments = command.arguments;
     let options = Enforcing {
+        store: command.store,
         order: match arguments.sync_only {
             true => Order::SynchronisationOnly,
             false => Order::Hybrid,
@@ -167,9 +187,9 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry, b
         },
         measure_waits: arguments.report,
     };
-    let enforced = subject.enforce(entry, &options)?;
+    let enforced = command.subject.enforce(entry, &options)?;
     if arguments.report {
-        report_enforced(entry, &enforced, enforced.started.duration_since(began));
+        report_enforced(entry, &enforced, enforced.started.duration_since(command.began));
     }
     match &enforced.left {
         None => Ok(enforced.outcome.exit_status() as u8),
@@ -182,6 +202,13 @@ fn enforce(arguments: &RunArguments, subject: &Subject, entry: &ScheduleEntry, b
             Ok(enforced.outcome.exit_status() as u8)
         }
         Some(left) => {
+            if let Some(signal) = enforced.signal {
+                say(format_args!(
+                    "the program left its schedule {} and was stopped, when signal {signal} had come: {left}",
+                    entry.name()
+                ));
+                return Ok(LEFT);
+            }
             let remedy = match left.is_input() {
                 true => "if that is to stay, learn it anew",
                 false => "learn it anew",

@@ -12,6 +12,7 @@ use object::read::elf::ProgramHeader;
 use run_store::ControlFile;
 use run_store::RunDirectory;
 use run_store::RunMeta;
+use run_store::Store;
 use run_store::Text;
 use run_store::UnrecordedCalls;
 use runtime_abi::ControlHeader;
@@ -70,9 +71,10 @@ struct Analysed {
 }
 
 impl CallSites {
-    pub fn of(executable: &Path) -> CallSites {
+    /// `store` keeps what was found out about libc.
+    pub fn of(executable: &Path, store: Option<&Store>) -> CallSites {
         CallSites {
-            first: table_for(executable),
+            first: table_for(executable, store),
             known: Mutex::default(),
         }
     }
@@ -246,8 +248,11 @@ fn answer(sites: &CallSites, run: &RunDirectory) -> Result<()> {
 }
 
 /// The table with libc alone.
-fn table_for(executable: &Path) -> std::result::Result<Vec<u8>, String> {
+fn table_for(executable: &Path, store: Option<&Store>) -> std::result::Result<Vec<u8>, String> {
     let libc = libc_of(executable)?;
+    if let Some(table) = store.and_then(|store| store.kept_call_sites(&libc)) {
+        return Ok(table);
+    }
     let bytes = fs::read(&libc).map_err(|e| format!("cannot read {}: {e}", libc.display()))?;
     let sites = syscall_sites::find(&bytes).map_err(|e| format!("{}: {e}", libc.display()))?;
     let identity = identity(&bytes).ok_or_else(|| format!("{} has no program headers", libc.display()))?;
@@ -255,7 +260,11 @@ fn table_for(executable: &Path) -> std::result::Result<Vec<u8>, String> {
         encode(&sites.sites, kind::CALL),
         encode(&sites.instructions, kind::INSTRUCTION),
     ];
-    Ok(run_store::call_sites_of(&identity, &entries.concat()))
+    let table = run_store::call_sites_of(&identity, &entries.concat());
+    if let Some(store) = store {
+        store.keep_call_sites(&libc, &table);
+    }
+    Ok(table)
 }
 
 /// The libc beside the program's dynamic loader.
@@ -366,7 +375,7 @@ mod tests {
     #[test]
     fn our_own_libc_is_found() {
         let me = std::env::current_exe().expect("a test has an executable");
-        assert!(table_for(&me).expect("a table").len() > 300 * 32);
+        assert!(table_for(&me, None).expect("a table").len() > 300 * 32);
     }
 
     #[test]

@@ -94,20 +94,20 @@ impl Recorded {
 
 impl Campaign {
     pub fn run(&self, store: &Store, progress: impl FnMut(Progress)) -> Result<Recorded> {
-        self.run_prepared(&self.prepare()?, store, progress)
+        self.run_prepared(&self.prepare(store)?, store, progress)
     }
 
     /// Finds the program, and what has to be known of it.
-    pub fn prepare(&self) -> Result<Prepared> {
+    pub fn prepare(&self, store: &Store) -> Result<Prepared> {
         let meta = self.recording.describe()?;
-        let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str())));
+        let sites = Arc::new(CallSites::of(Path::new(meta.executable.path.as_os_str()), Some(store)));
         let names = meta.argv.len() - (self.recording.command.len() - 1);
         Ok(Prepared { meta, names, sites })
     }
 
     /// The same, for a program that is to find another environment than ours, in a folder that is its own.
-    pub fn prepare_with(&self, environment: &[(Text, Text)], folder: &Text) -> Result<Prepared> {
-        let mut ready = self.prepare()?;
+    pub fn prepare_with(&self, store: &Store, environment: &[(Text, Text)], folder: &Text) -> Result<Prepared> {
+        let mut ready = self.prepare(store)?;
         ready.meta.env = recorded_environment(environment);
         ready.meta.cwd = folder.clone();
         Ok(ready)

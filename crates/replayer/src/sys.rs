@@ -8,6 +8,7 @@ pub mod terminal;
 pub use signals::catch_signals;
 pub use signals::caught_signal;
 pub use signals::forward_all_signals;
+pub use signals::release_signals;
 pub use signals::take_signal_to_forward;
 
 use runtime_abi::DIRECTORY_FD;

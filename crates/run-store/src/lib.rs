@@ -18,6 +18,7 @@ mod control;
 mod directory;
 mod error;
 mod hash;
+mod kept_call_sites;
 mod leftovers;
 mod meta;
 mod pack;

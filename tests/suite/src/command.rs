@@ -97,6 +97,10 @@ impl Line {
 
     /// Starts it without waiting; stdout and stderr are pipes.
     pub fn spawn(&self) -> Checked<Child> {
+        self.spawn_with(Stdio::null())
+    }
+
+    pub fn spawn_with(&self, stdin: Stdio) -> Checked<Child> {
         let child = Command::new(&self.program)
             .args(&self.arguments)
             .current_dir(&self.directory)
@@ -107,7 +111,7 @@ impl Line {
                     .filter_map(|name| env::var_os(name).map(|value| (name, value))),
             )
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)

@@ -116,6 +116,14 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> Checked {
     kill_process(pid, signal).or_else(|e| failed(format!("cannot send a signal to {pid:?}: {e}")))
 }
 
+/// To it and its program, as from a terminal.
+pub(crate) fn signal_group(pid: u32, signal: Signal) -> Checked {
+    let Some(group) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return failed(format!("{pid} is no process"));
+    };
+    kill_process_group(group, signal).or_else(|e| failed(format!("cannot send a signal to {group:?}: {e}")))
+}
+
 /// The programs that a process has started.
 pub(crate) fn children(pid: u32) -> Checked<Vec<u32>> {
     let mut found = Vec::new();
@@ -227,10 +235,7 @@ fn group_asked_to_stop(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &[])?;
     for kind in [Signal::INT, Signal::TERM] {
         let underway = Underway::start_with(sandbox, &[], &program)?;
-        let Some(group) = i32::try_from(underway.pid()).ok().and_then(Pid::from_raw) else {
-            return failed("the recorder has no process group");
-        };
-        kill_process_group(group, kind).or_else(|e| failed(format!("cannot send a signal to {group:?}: {e}")))?;
+        signal_group(underway.pid(), kind)?;
         finish_stopped(sandbox, underway, kind)?;
     }
     Ok(())

@@ -30,6 +30,7 @@ pub mod deterministic_calls;
 pub mod deterministic_inputs;
 pub mod deterministic_polls;
 pub mod deterministic_programs;
+pub mod deterministic_signals;
 pub mod deterministic_stacks;
 pub mod deterministic_steps;
 pub mod deterministic_traces;

@@ -15,6 +15,7 @@ use refrain_suite::deterministic_calls;
 use refrain_suite::deterministic_inputs;
 use refrain_suite::deterministic_polls;
 use refrain_suite::deterministic_programs;
+use refrain_suite::deterministic_signals;
 use refrain_suite::deterministic_stacks;
 use refrain_suite::deterministic_steps;
 use refrain_suite::deterministic_traces;
@@ -73,6 +74,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(live::trials()?);
     trials.extend(schedules::trials()?);
     trials.extend(deterministic::trials()?);
+    trials.extend(deterministic_signals::trials()?);
     trials.extend(deterministic_stacks::trials()?);
     trials.extend(deterministic_calls::trials()?);
     trials.extend(deterministic_polls::trials()?);

@@ -111,14 +111,15 @@ pub fn run(program: &OsStr, arguments: &[OsString], record_options: &[String], j
         list(program, &only)?.into_iter().collect()
     };
     let all = list(program, &[])?.len();
+    let store = Store::from_environment()?;
     let mut session = Session {
         jobs: request.jobs.or(jobs).map_or(1, NonZeroUsize::get),
         tests: Tests {
             program: program.to_owned(),
-            store: Store::from_environment()?,
             // Runs of tests that pass are of no use, unless somebody says so.
             keeps_all: record_options.iter().any(|word| word == "--keep") && campaign.keep == Keep::Always,
-            prepared: campaign.prepare()?,
+            prepared: campaign.prepare(&store)?,
+            store,
             campaign,
             request,
         },

@@ -18,6 +18,7 @@ use run_store::Outcome;
 use run_store::RunSettings;
 use run_store::ScheduleEntry;
 use run_store::ScheduleFile;
+use run_store::Store;
 use runtime_abi::counting::CountingFor;
 use runtime_abi::divergence;
 use runtime_abi::input_difference;
@@ -45,7 +46,9 @@ pub enum Order {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Enforcing {
+pub struct Enforcing<'a> {
+    /// Where runs live, if there is such a place.
+    pub store: Option<&'a Store>,
     pub order: Order,
     /// Delays at gates, which must not change anything; 0: none.
     pub jitter_seed: u64,
@@ -65,6 +68,8 @@ pub struct Enforced {
     /// When the program was started, and how long it took.
     pub started: Instant,
     pub elapsed: Duration,
+    /// Came from outside to end it.
+    pub signal: Option<i32>,
     /// Calls, and bytes that they brought in, that were compared with the learned ones.
     pub compared_calls: u64,
     pub compared_bytes: u64,
@@ -143,11 +148,11 @@ impl fmt::Display for Left {
 
 impl Subject {
     /// Runs the program by the schedule of `entry`.
-    pub fn enforce(&self, entry: &ScheduleEntry, options: &Enforcing) -> Result<Enforced> {
+    pub fn enforce(&self, entry: &ScheduleEntry, options: &Enforcing<'_>) -> Result<Enforced> {
         // First: the guardian that comes with it starts while there is something else to do, not beside the program.
         let memory = supervise::anonymous_control()?;
         let directory = directory_for(entry, options.order)?;
-        let sites = CallSites::of(Path::new(self.meta.executable.path.as_os_str()));
+        let sites = CallSites::of(Path::new(self.meta.executable.path.as_os_str()), options.store);
         let settings = RunSettings {
             counting: CountingFor::Points,
             jitter_seed: NonZeroU64::new(options.jitter_seed),
@@ -166,6 +171,8 @@ impl Subject {
         };
         let control = supervise::set_up(&memory, &[setting])?.swap_remove(0);
         let (mut command, _) = launch::command(&self.meta, &control, None, OrphanedProgram::IsKilled)?;
+        // How it ends is the program's own affair: it gets what comes to us.
+        sys::catch_signals();
         let began = Instant::now();
         let child = command.spawn().map_err(|source| Error::CannotStart {
             path: self.meta.executable.path.as_os_str().into(),
@@ -192,6 +199,7 @@ impl Subject {
             waited: Duration::from_nanos(header.waited[1]),
             started: began,
             elapsed,
+            signal: sys::caught_signal(),
         })
     }
 }
@@ -251,6 +259,9 @@ fn watch(
     let ended = sys::process_descriptor(child.id()).map_err(Error::Wait)?;
     loop {
         sys::wait_readable(ended.as_fd(), Some(LOOK_EVERY)).map_err(Error::Wait)?;
+        while let Some(signal) = sys::take_signal_to_forward() {
+            sys::signal_process(ended.as_fd(), signal);
+        }
         let report = (control.header()?.divergence).filter(|_| on_divergence == OnDivergence::Stop);
         if report.is_some() {
             // An error means that it has ended already.

@@ -21,6 +21,7 @@ use crate::recovery::RecoverOptions;
 use crate::replay;
 use crate::supervise;
 use crate::supervise::Watch;
+use crate::sys;
 use hybrid_schedule::Relaxed;
 use log_format::hybrid_trace;
 use log_format::hybrid_trace::TraceReader;
@@ -63,6 +64,7 @@ const SEALED_FILE_NAME: &str = "sealed";
 pub struct Learning<'a> {
     subject: &'a Subject,
     recorded: Recorded,
+    interrupted: Option<i32>,
     /// Has the run in it, and goes away with it.
     _folder: Temporary,
 }
@@ -80,9 +82,12 @@ impl<'a> Learning<'a> {
             is_quiet: false,
         };
         let recorded = campaign.run(&Store::at(&folder.path)?, |_| ())?;
+        // Learning may take minutes, and nobody has to wait for it.
+        sys::release_signals();
         Ok(Learning {
             subject,
             recorded,
+            interrupted: sys::caught_signal(),
             _folder: folder,
         })
     }
@@ -91,9 +96,9 @@ impl<'a> Learning<'a> {
         self.recorded.outcome()
     }
 
-    /// The signal that ended the recording from outside.
+    /// A signal that came from outside to end the run: this was not all that the program does, or it has a handler for it.
     pub fn interrupted(&self) -> Option<i32> {
-        self.recorded.interrupted
+        self.interrupted
     }
 
     /// Makes the schedule and puts it into the cache.

@@ -89,7 +89,7 @@ pub fn attempt(attempt: &Attempt<'_>) -> Result<Tried> {
         name: None,
         is_quiet: true,
     };
-    let ready = campaign.prepare_with(&attempt.given.environment, &attempt.given.folder)?;
+    let ready = campaign.prepare_with(attempt.store, &attempt.given.environment, &attempt.given.folder)?;
     let recorded = campaign.run_prepared(&ready, attempt.store, |_| ())?;
     if let Some(error) = recorded.seal_failed {
         return Err(error);

@@ -78,6 +78,21 @@ pub fn catch_signals() {
     }
 }
 
+/// The program has ended, and what is left to do is ours alone: signals do to this process again what they do to any other. `caught_signal` goes on saying what was
+/// caught before.
+pub fn release_signals() {
+    let ours = note_signal as *const () as usize;
+    for signal in (1..=64).filter(|signal| !LEFT_ALONE.contains(signal) && !FAULTS.contains(signal)) {
+        // SAFETY: sigaction on a zeroed structure, and only where our own handler is, which was there for the default.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &mut now) == 0 && now.sa_sigaction == ours {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
 extern "C" fn note_signal(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler; a signal of a process has a sender.
     let (from_process, sender) = unsafe { ((*info).si_code <= 0, (*info).si_pid()) };

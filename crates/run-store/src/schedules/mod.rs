@@ -22,7 +22,7 @@ mod entry;
 mod key;
 mod learn;
 mod meta;
-mod owned;
+pub(crate) mod owned;
 mod removal;
 mod unpack;
 mod why;

@@ -35,7 +35,7 @@ fn directory_with(path: &Path, flags: OFlags) -> Result<Option<File>> {
 }
 
 /// A plain file in a cache, and its length. `None`: there is none.
-pub(super) fn file(path: &Path) -> Result<Option<(File, u64)>> {
+pub(crate) fn file(path: &Path) -> Result<Option<(File, u64)>> {
     let Some((file, metadata)) = open(path, OFlags::NOFOLLOW | OFlags::NONBLOCK)? else {
         return Ok(None);
     };

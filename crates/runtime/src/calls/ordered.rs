@@ -140,8 +140,8 @@ impl Local {
                 return Err(PUT_OFF);
             }
             let found = self.blocking(|| local_state::poll(descriptor, events, LOOK_AGAIN_MS));
-            if found == -libc::EINTR as isize && self.inputs.pending.count.get() == 0 {
-                // Somebody wants the thread to end, or to look up.
+            // Other signals that are not the program's, such as those by which libc has every thread change its user, let a call go on.
+            if found == -libc::EINTR as isize && self.inputs.pending.count.get() == 0 && self.is_to_be_cancelled() {
                 return Err(found);
             }
         }
