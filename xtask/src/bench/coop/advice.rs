@@ -23,7 +23,7 @@ use std::time::Instant;
 const LOGS: usize = 20;
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 const UPLOAD_LIMIT: Duration = Duration::from_secs(60);
-const TOKEN: &str = "a token for this measurement alone";
+const TOKEN: &str = "a-token-for-this-measurement-alone";
 
 /// A server of its own, with a store and a token in `folder`.
 pub struct Server {
@@ -42,7 +42,10 @@ impl Server {
         let mut command = Command::new(refrain());
         command.args(["fleet", "serve", "--store"]).arg(folder.join("server"));
         command.args(["--listen", &address.to_string(), "--token-file"]);
-        command.arg(&token_file).stdout(Stdio::null()).stderr(Stdio::null());
+        command.arg(&token_file).stdout(Stdio::null());
+        // What it says of requests; and of what keeps it from starting.
+        let journal = folder.join("server.log");
+        command.stderr(fs::File::create(&journal)?);
         let server = Server {
             child: command.spawn()?,
             address,
@@ -51,7 +54,8 @@ impl Server {
         let started = Instant::now();
         while !server.is_healthy() {
             if started.elapsed() > STARTS_WITHIN {
-                return Err(Failure::new("the server of a fleet does not start"));
+                let why = fs::read_to_string(&journal)?;
+                return Err(Failure::new(format!("the server of a fleet does not start: {why}")));
             }
             thread::sleep(Duration::from_millis(20));
         }
