@@ -216,7 +216,7 @@ fn log_json(log: &PartialLog, inputs: Option<&RunInputs>) -> Value {
             "element": id.0,
             "hash": hex(&recorded.hash.0),
             "accesses": recorded.vector.accesses(),
-            "is_changed": recorded.is_changed,
+            "has_conflict": recorded.has_conflict,
             "turns": turns.collect::<Vec<_>>(),
         })
     };

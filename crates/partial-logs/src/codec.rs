@@ -6,7 +6,7 @@
 //! vector = threads, thread*, turns, turn*        thread = steps, step*        turn = index of the thread, accesses (at least 1)
 //! log    = "refrainP", version (2 bytes), build (32), inputs (32), share (2), number (2), outcome, 0 | 1 failure, elements, element*
 //! outcome = kind (0 exit, 1 signal, 2 timed out), value        failure = frames, (length, text)*, length, text
-//! element = distance from the element before (from -1 for the first), hash (32), 0 | 1 it is changed, length, vector
+//! element = distance from the element before (from -1 for the first), hash (32), 0 | 1 it has a conflict, length, vector
 //! ```
 //!
 //! Fixed numbers are little endian, all others LEB128 in as few bytes as they need.
@@ -161,7 +161,7 @@ impl PartialLog {
             put_number(&mut bytes, (element - previous) as u64);
             previous = element;
             bytes.extend(recorded.hash.0);
-            bytes.push(recorded.is_changed.into());
+            bytes.push(recorded.has_conflict.into());
             let vector = recorded.vector.encode();
             put_number(&mut bytes, vector.len() as u64);
             bytes.extend(vector);
@@ -247,7 +247,7 @@ fn read_failure(reader: &mut Reader<'_>, of_run: Outcome) -> Result<Option<Failu
 }
 
 fn read_elements(reader: &mut Reader<'_>) -> Result<BTreeMap<ElementId, RecordedElement>, Corrupt> {
-    // The distance, the hash, whether it is changed, the length, and a vector without threads and turns.
+    // The distance, the hash, whether it has a conflict, the length, and a vector without threads and turns.
     let count = reader.count("elements", ELEMENTS_MAX, 1 + 32 + 1 + 1 + 2)?;
     let mut elements = BTreeMap::new();
     // The least number that the next element may have, less one.
@@ -266,7 +266,7 @@ fn read_elements(reader: &mut Reader<'_>) -> Result<BTreeMap<ElementId, Recorded
         previous = Some(element);
         let hash = VectorHash(reader.array()?);
         let offset = reader.offset();
-        let is_changed = match reader.byte()? {
+        let has_conflict = match reader.byte()? {
             0 => false,
             1 => true,
             found => return reader.fault(offset, Fault::Kind { what: "element", found }),
@@ -281,7 +281,7 @@ fn read_elements(reader: &mut Reader<'_>) -> Result<BTreeMap<ElementId, Recorded
         let recorded = RecordedElement {
             hash,
             vector,
-            is_changed,
+            has_conflict,
         };
         elements.insert(ElementId(number), recorded);
     }

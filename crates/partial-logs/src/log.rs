@@ -49,16 +49,16 @@ pub struct Failure {
 pub struct RecordedElement {
     pub hash: VectorHash,
     pub vector: AccessVector,
-    /// Somebody wrote to it, or used it as a lock, when there was more than one thread: who came first may have mattered.
-    pub is_changed: bool,
+    /// Several threads used some memory of it, of which one wrote when there were several; or it is a lock: who came first may have mattered.
+    pub has_conflict: bool,
 }
 
 impl RecordedElement {
-    pub fn new(vector: AccessVector, is_changed: bool) -> RecordedElement {
+    pub fn new(vector: AccessVector, has_conflict: bool) -> RecordedElement {
         RecordedElement {
             hash: vector.hash(),
             vector,
-            is_changed,
+            has_conflict,
         }
     }
 }

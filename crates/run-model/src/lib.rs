@@ -12,6 +12,7 @@
 
 extern crate alloc;
 
+mod cell_use;
 mod hybrid;
 mod logs;
 mod method;
@@ -21,6 +22,7 @@ mod schedule;
 mod turns;
 mod whole;
 
+pub use cell_use::CellUse;
 pub use hybrid::Constraint;
 pub use hybrid::EnforcedPoint;
 pub use hybrid::HybridSchedule;

@@ -48,8 +48,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNVEC\x01");
 #[repr(C)]
 pub struct KeptElement {
     pub id: u32,
-    /// 1: somebody has written to it when there was more than one thread.
-    pub changed: u32,
+    /// 1: several threads used it, and the order may have mattered (`run_model::CellUse`).
+    pub conflict: u32,
     /// Its last user.
     pub word: u64,
     /// How many accesses the last run has.

@@ -6,11 +6,14 @@
 //! each vector having all that conflicts.
 use super::leap::Held;
 use super::leap::UNNAMED;
+use super::leap::cells;
 use crate::Access;
-use crate::Reach;
 use crate::Thread;
 use crate::Values;
 use crate::World;
+use core::sync::atomic::Ordering::Relaxed;
+use machine::Word;
+use run_model::CellUse;
 
 pub(super) fn perform<W: World, R, V: Values>(
     thread: &Thread<W>,
@@ -23,23 +26,41 @@ pub(super) fn perform<W: World, R, V: Values>(
         element => element,
     };
     match thread.world.chooses(element) {
-        true => thread.perform_in_vector(element, what.reach, &mut access),
+        true => thread.perform_in_vector(element, Some(what), &mut access),
         false => access(),
     }
 }
 
 impl<W: World> Thread<W> {
-    /// An access, or an operation of a synchronisation object, as one event in the vector of its element.
-    pub fn perform_in_vector<R>(&self, element: u32, reach: Reach, access: &mut impl FnMut() -> R) -> R {
+    /// An access to `memory`, or an operation of a synchronisation object, as one event in the vector of its element.
+    pub fn perform_in_vector<R>(&self, element: u32, memory: Option<Access>, access: &mut impl FnMut() -> R) -> R {
         let mut held = Held::<1>::new();
         held.add(self.world, element);
         held.lock(self.world);
         let result = self.access_held(&mut held, access);
-        if reach.writes() {
-            self.note_write(&held);
+        let has_conflict = memory.map_or(true, |what| self.note_use(what));
+        if has_conflict && self.world.threads() > 1 {
+            held.note_conflict(self.world);
         }
         self.let_go(&held);
         self.complete();
         result
+    }
+
+    /// Does the order of the uses of this memory matter, as far as they were recorded?
+    fn note_use(&self, what: Access) -> bool {
+        // Whoever creates a thread counts it before it begins.
+        let writes = what.reach.writes() && self.world.threads() > 1;
+        let mut has_conflict = false;
+        for cell in cells(self.world, what.address, what.bytes) {
+            // Relaxed, and not atomic as a whole: the element is locked, and under another name the cell is another element's.
+            let before = CellUse::from_word(cell.load(Relaxed));
+            let now = before.used_by(self.index, writes);
+            if now != before {
+                cell.store(now.word(), Relaxed);
+            }
+            has_conflict |= now.has_conflict();
+        }
+        has_conflict
     }
 }

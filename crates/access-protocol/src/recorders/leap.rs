@@ -38,8 +38,8 @@ const BYTES_MOSTLY: u64 = 16;
 pub struct Element<M: Machine> {
     /// 0: free.
     id: M::U32,
-    /// Method coop. 1: somebody has written to it when there was more than one thread. Written under the lock.
-    changed: M::U32,
+    /// Method coop. 1: the order of its uses may have mattered. Written under the lock.
+    conflict: M::U32,
     /// The last user, and a lock bit, as in cells.
     word: M::U64,
     /// Accesses of the present run. Written under the lock.
@@ -49,7 +49,7 @@ pub struct Element<M: Machine> {
 impl<M: Machine> Element<M> {
     pub const FREE: Element<M> = Element {
         id: <M::U32 as Word>::ZERO,
-        changed: <M::U32 as Word>::ZERO,
+        conflict: <M::U32 as Word>::ZERO,
         word: <M::U64 as Word>::ZERO,
         accesses: <M::U64 as Word>::ZERO,
     };
@@ -105,6 +105,17 @@ impl<const MOST: usize> Held<MOST> {
         self.count += 1;
     }
 
+    /// Held: the order of their uses may matter.
+    pub(super) fn note_conflict<W: World>(&self, world: W) {
+        for place in &self.places[..self.count] {
+            let conflict = &world.elements()[*place as usize].conflict;
+            // Relaxed: both are only done under the lock.
+            if conflict.load(Relaxed) == 0 {
+                conflict.store(1, Relaxed);
+            }
+        }
+    }
+
     fn word<W: World>(&self, world: W, i: usize) -> &'static W::U64 {
         &world.elements()[self.places[i] as usize].word
     }
@@ -151,7 +162,7 @@ impl HeldElements {
 }
 
 /// The cells of an access.
-fn cells<W: World>(world: W, address: u64, bytes: u64) -> impl Iterator<Item = &'static W::U64> {
+pub(super) fn cells<W: World>(world: W, address: u64, bytes: u64) -> impl Iterator<Item = &'static W::U64> {
     let first = address & !(CELL_BYTES - 1);
     (first..address + bytes.max(1))
         .step_by(CELL_BYTES as usize)
@@ -235,17 +246,6 @@ impl<W: World> Thread<W> {
             self.log_access(&world.elements()[held.places[i] as usize], held.words[i]);
         }
         result
-    }
-
-    /// What is held is about to be unlocked, and has been written to. What nobody writes to once there is a second thread is the same whoever comes first.
-    pub(super) fn note_write<const MOST: usize>(&self, held: &Held<MOST>) {
-        let elements = self.world.elements();
-        for element in held.places[..held.count].iter().map(|place| &elements[*place as usize]) {
-            // Relaxed: both are only read and written under the lock. Whoever creates a thread counts it before it begins.
-            if element.changed.load(Relaxed) == 0 && self.world.threads() > 1 {
-                element.changed.store(1, Relaxed);
-            }
-        }
     }
 
     /// Unlocks them, for the next after this event.

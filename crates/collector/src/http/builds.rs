@@ -72,7 +72,7 @@ fn shown(build: &BuildRow) -> Value {
     })
 }
 
-/// In the form in which clients keep it: elements that only one thread ever used, those that nobody changed once there were several, and average accesses of all.
+/// In the form in which clients keep it: elements that only one thread ever used, those whose order never mattered, and average accesses of all.
 pub async fn advice(
     State(app): State<Shared>,
     Extension(grant): Extension<Grant>,
@@ -93,13 +93,13 @@ pub async fn advice(
         meant.map(|(id, _)| *id).collect()
     };
     let never_shared = those(|used| used.shared == 0);
-    let only_read = those(|used| used.shared > 0 && used.changed == 0);
+    let without_conflict = those(|used| used.shared > 0 && used.conflicts == 0);
     let costs: BTreeMap<u32, u64> = uses
         .iter()
         .map(|(id, used)| (*id, used.accesses / used.logs.max(1)))
         .collect();
     Ok(json_of(
-        json!({ "never_shared": never_shared, "only_read": only_read, "costs": costs }),
+        json!({ "never_shared": never_shared, "without_conflict": without_conflict, "costs": costs }),
     ))
 }
 

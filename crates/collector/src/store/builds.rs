@@ -28,8 +28,8 @@ pub struct ElementUse {
     pub logs: u64,
     /// Logs in which more than one thread used it.
     pub shared: u64,
-    /// Of these, logs in which somebody wrote to it when there was more than one thread.
-    pub changed: u64,
+    /// Of these, logs in which the order of its uses may have mattered.
+    pub conflicts: u64,
     /// Of all logs together.
     pub accesses: u64,
 }
@@ -125,7 +125,7 @@ impl Store {
     pub fn element_uses(&self, project: &str, build: &[u8; 32]) -> Result<BTreeMap<u32, ElementUse>> {
         self.read("read how elements were used", |db| {
             let query =
-                "SELECT element, logs, shared, changed, accesses FROM element_uses WHERE project = ?1 AND build = ?2";
+                "SELECT element, logs, shared, conflicts, accesses FROM element_uses WHERE project = ?1 AND build = ?2";
             let mut query = db.prepare_cached(query)?;
             let rows = query.query_map(params![project, build], |row| {
                 let number = |at| row.get::<_, i64>(at).map(|number| number as u64);
@@ -134,7 +134,7 @@ impl Store {
                     ElementUse {
                         logs: number(1)?,
                         shared: number(2)?,
-                        changed: number(3)?,
+                        conflicts: number(3)?,
                         accesses: number(4)?,
                     },
                 ))

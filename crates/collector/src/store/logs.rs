@@ -356,7 +356,7 @@ impl<'a> Batch<'a> {
                 let is_shared = recorded.vector.is_shared();
                 sums.logs += 1;
                 sums.shared += u64::from(is_shared);
-                sums.changed += u64::from(is_shared && recorded.is_changed);
+                sums.conflicts += u64::from(is_shared && recorded.has_conflict);
                 sums.accesses = sums.accesses.saturating_add(recorded.vector.accesses());
             }
         }
@@ -429,21 +429,21 @@ impl<'a> Batch<'a> {
 
     fn store_uses(&self, uses: &BTreeMap<([u8; 32], u32), ElementUse>) -> rusqlite::Result<()> {
         let add =
-            "INSERT INTO element_uses (project, build, element, logs, shared, changed, accesses) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-                   ON CONFLICT DO UPDATE SET logs = logs + excluded.logs, shared = shared + excluded.shared, changed = changed + excluded.changed,
+            "INSERT INTO element_uses (project, build, element, logs, shared, conflicts, accesses) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+                   ON CONFLICT DO UPDATE SET logs = logs + excluded.logs, shared = shared + excluded.shared, conflicts = conflicts + excluded.conflicts,
                      accesses = min(accesses + excluded.accesses, 4611686018427387904)";
         let mut add = self.transaction.prepare_cached(add)?;
         for ((build, element), used) in uses {
             // Two of these never overflow.
             let accesses = used.accesses.min(1 << 61) as i64;
-            let (logs, shared, changed) = (used.logs as i64, used.shared as i64, used.changed as i64);
+            let (logs, shared, conflicts) = (used.logs as i64, used.shared as i64, used.conflicts as i64);
             add.execute(params![
                 self.grant.project,
                 build,
                 element,
                 logs,
                 shared,
-                changed,
+                conflicts,
                 accesses
             ])?;
         }

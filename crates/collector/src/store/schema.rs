@@ -32,7 +32,7 @@ CREATE INDEX logs_of_bug ON logs (bug) WHERE bug IS NOT NULL;
 CREATE INDEX logs_passing ON logs (project, build) WHERE bug IS NULL;
 CREATE TABLE element_uses (
   project TEXT NOT NULL, build BLOB NOT NULL, element INTEGER NOT NULL,
-  logs INTEGER NOT NULL, shared INTEGER NOT NULL, changed INTEGER NOT NULL, accesses INTEGER NOT NULL,
+  logs INTEGER NOT NULL, shared INTEGER NOT NULL, conflicts INTEGER NOT NULL, accesses INTEGER NOT NULL,
   PRIMARY KEY (project, build, element)) WITHOUT ROWID;
 CREATE TABLE inputs (
   project TEXT NOT NULL, log BLOB NOT NULL, digest BLOB NOT NULL, archive BLOB NOT NULL, bytes INTEGER NOT NULL, at INTEGER NOT NULL,

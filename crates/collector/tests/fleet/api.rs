@@ -157,11 +157,11 @@ fn logs_become_bugs() {
 fn clients_learn_whose_order_does_not_matter() {
     let scratch = Scratch::new("advice");
     let server = Server::start(&scratch, &[]);
-    // Element 1 is used once, by one thread; elements 2 and 3 by two, of which none writes to 3.
+    // Element 1 is used once, by one thread; elements 2 and 3 by two, of which none changes what another one uses of 3.
     let log = |n: u64| {
         let mut log = passing(build(), &[(1, 0), (2, n + 1), (3, n + 1)]);
         if let Some(read) = log.elements.get_mut(&ElementId(3)) {
-            read.is_changed = false;
+            read.has_conflict = false;
         }
         log
     };
@@ -169,18 +169,18 @@ fn clients_learn_whose_order_does_not_matter() {
     server.ask("POST", UPLOAD, "/api/v1/logs", &batch(&logs));
     let path = format!("/api/v1/advice/{}", hex(&build()));
     let advice = server.get(UPLOAD, &format!("{path}?logs=3")).json();
-    let expected = json!({ "never_shared": [1], "only_read": [3], "costs": { "1": 1, "2": 6, "3": 6 } });
+    let expected = json!({ "never_shared": [1], "without_conflict": [3], "costs": { "1": 1, "2": 6, "3": 6 } });
     assert_eq!(advice, expected);
     // Three logs are too few for anybody to rely on.
     let advice = server.get(UPLOAD, &path).json();
     assert_eq!(
-        (&advice["never_shared"], &advice["only_read"]),
+        (&advice["never_shared"], &advice["without_conflict"]),
         (&json!([]), &json!([]))
     );
-    // One in which somebody writes to 3 is enough.
+    // One in which somebody does is enough.
     server.ask("POST", UPLOAD, "/api/v1/logs", &batch(&[passing(build(), &[(3, 9)])]));
     assert_eq!(
-        server.get(UPLOAD, &format!("{path}?logs=3")).json()["only_read"],
+        server.get(UPLOAD, &format!("{path}?logs=3")).json()["without_conflict"],
         json!([])
     );
 }

@@ -1,4 +1,4 @@
-//! What a server has told this client of a build: elements that only one thread ever uses, or that nobody changes once there are several, and how much the others are used. It is kept beside the runs, and
+//! What a server has told this client of a build: elements that only one thread ever uses, or whose order never mattered, and how much the others are used. It is kept beside the runs, and
 //! is about which elements are worth recording: without it, or with an old one, recordings are as true.
 use crate::Result;
 use partial_logs::BuildId;
@@ -20,9 +20,9 @@ const BYTES_MAX: u64 = 16 << 20;
 pub struct Advice {
     #[serde(default)]
     pub never_shared: BTreeSet<u32>,
-    /// Of the others, those that nobody writes to once there is a second thread.
+    /// Of the others, those of which no memory was used by several threads of which one wrote.
     #[serde(default)]
-    pub only_read: BTreeSet<u32>,
+    pub without_conflict: BTreeSet<u32>,
     /// Accesses in a run, on average.
     #[serde(default)]
     pub costs: BTreeMap<u32, u64>,
@@ -62,7 +62,7 @@ impl Advice {
 
     /// Elements whose vectors tell nothing: whoever comes first, the values are the same.
     pub fn without_order(&self) -> BTreeSet<ElementId> {
-        let without_order = self.never_shared.union(&self.only_read);
+        let without_order = self.never_shared.union(&self.without_conflict);
         without_order.map(|id| ElementId(*id)).collect()
     }
 }

@@ -97,8 +97,8 @@ fn recorded_elements(loaded: &LoadedRun) -> Result<BTreeMap<ElementId, RecordedE
     let mut vectors = vectors(&loaded.logs, &names, &kept);
     let element = |id| {
         let vector = vectors.remove(&id).unwrap_or_default();
-        let is_changed = kept.get(&id).is_some_and(|kept| kept.is_changed);
-        (ElementId(id), RecordedElement::new(vector, is_changed))
+        let has_conflict = kept.get(&id).is_some_and(|kept| kept.has_conflict);
+        (ElementId(id), RecordedElement::new(vector, has_conflict))
     };
     Ok(chosen(&loaded.run)?.into_iter().map(element).collect())
 }
@@ -184,7 +184,7 @@ fn chosen(run: &RunDirectory) -> Result<Vec<u32>> {
 struct Kept {
     /// How many accesses its last run has.
     last: u64,
-    is_changed: bool,
+    has_conflict: bool,
 }
 
 fn kept_elements(run: &RunDirectory) -> Result<BTreeMap<u32, Kept>> {
@@ -197,9 +197,9 @@ fn kept_elements(run: &RunDirectory) -> Result<BTreeMap<u32, Kept>> {
     let records = bytes.chunks_exact(size_of::<KeptElement>()).take(ELEMENTS_MAX);
     let kept = records.map(|record| {
         let first = number(record, 0);
-        let is_changed = first >> 32 != 0;
+        let has_conflict = first >> 32 != 0;
         let last = number(record, 16);
-        (first as u32, Kept { last, is_changed })
+        (first as u32, Kept { last, has_conflict })
     });
     Ok(kept.filter(|(id, _)| *id != 0).collect())
 }

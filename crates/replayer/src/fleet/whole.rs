@@ -19,10 +19,12 @@ use partial_logs::AccessVector;
 use partial_logs::ElementId;
 use partial_logs::RecordedElement;
 use partial_logs::ThreadName;
+use run_model::CellUse;
 use run_model::Op;
 use run_model::SiteId;
 use run_store::RunDirectory;
 use run_store::Scope;
+use runtime_abi::CELL_BYTES;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -77,13 +79,13 @@ pub fn elements_of_whole(run: &RunDirectory, scope: Scope) -> Result<BTreeMap<El
     let elements = elements_of(program)?.into_iter();
     let elements = elements.filter(|element| element.kind.is_some_and(is_seen));
     let recorded = elements.map(|element| {
-        let (vector, is_changed) = vectors.remove(&element.id.0).unwrap_or_default();
-        (element.id, RecordedElement::new(vector, is_changed))
+        let (vector, has_conflict) = vectors.remove(&element.id.0).unwrap_or_default();
+        (element.id, RecordedElement::new(vector, has_conflict))
     });
     Ok(recorded.collect())
 }
 
-/// What all threads did, in one order, counted as the runtime does it (`crates/runtime/src/vectors/mod.rs`); and whether somebody wrote when there was a second thread.
+/// What all threads did, in one order, counted as the runtime does it (`crates/runtime/src/vectors/mod.rs`); and whether the order may have mattered.
 fn vectors(
     traces: &Traces,
     names: &[Option<ThreadName>],
@@ -97,6 +99,7 @@ fn vectors(
     let mut sites: BTreeMap<SiteId, (SiteKind, u32)> = BTreeMap::new();
     let mut objects = Objects::default();
     let mut vectors: BTreeMap<u32, (AccessVector, bool)> = BTreeMap::new();
+    let mut cells: BTreeMap<u64, CellUse> = BTreeMap::new();
     let mut has_spawned = false;
     for (thread, entry) in all {
         let Some(name) = names.get(thread).and_then(Option::as_ref) else {
@@ -105,7 +108,6 @@ fn vectors(
         let place = sites.entry(entry.site);
         let (kind, element) = *place.or_insert_with(|| accessed(entry.site).unwrap_or((SiteKind::Other, 0)));
         has_spawned |= matches!(entry.what, What::Spawn { .. });
-        let writes = !matches!(entry.what, What::Access(access) if !access.writes);
         let elements = match entry.what {
             What::Access(_) => match kind {
                 SiteKind::SyncCall | SiteKind::Allocation | SiteKind::Other => [0; 2],
@@ -118,12 +120,30 @@ fn vectors(
             _ => [0; 2],
         };
         for element in elements.into_iter().filter(|element| *element != 0) {
-            let (vector, is_changed) = vectors.entry(element).or_default();
+            let (vector, has_conflict) = vectors.entry(element).or_default();
             vector.push(name, 1);
-            *is_changed |= writes && has_spawned;
+            *has_conflict |= order_matters(&mut cells, thread, entry.what, has_spawned) && has_spawned;
         }
     }
     vectors
+}
+
+/// As far as the cells say, which this entry is a use of; of what is no memory it may always.
+fn order_matters(cells: &mut BTreeMap<u64, CellUse>, thread: usize, what: What, has_spawned: bool) -> bool {
+    let What::Access(access) = what else {
+        return true;
+    };
+    let (first, last) = (
+        access.address / CELL_BYTES,
+        access.address.saturating_add(access.bytes.max(1) - 1) / CELL_BYTES,
+    );
+    let mut matters = false;
+    for cell in first..=last {
+        let used = cells.entry(cell).or_default();
+        *used = used.used_by(thread as u32, access.writes && has_spawned);
+        matters |= used.has_conflict();
+    }
+    matters
 }
 
 /// Which elements locks and their kin are.
@@ -234,28 +254,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_before_there_is_a_second_thread_is_not_changed() {
-        let access = |writes: bool| {
+    fn the_order_matters_where_threads_meet_and_one_writes() {
+        let access = |address: u64, writes: bool| {
             What::Access(Access {
+                address,
+                bytes: 8,
                 reads: !writes,
                 writes,
                 ..Access::default()
             })
         };
-        let changed = |last| {
-            let spawn = entry(2, SiteId(9), What::Spawn { thread: 1 });
+        let conflict = |of_other: What| {
+            let of_first = [
+                entry(1, LOAD, access(64, true)),
+                entry(2, SiteId(9), What::Spawn { thread: 1 }),
+                entry(4, LOAD, access(64, false)),
+            ];
+            let of_other = [entry(3, LOAD, of_other)];
+            let thread = |entries: &[Entry]| ThreadTrace {
+                entries: entries.to_vec(),
+                ..ThreadTrace::default()
+            };
             let traces = Traces {
-                threads: vec![ThreadTrace {
-                    entries: vec![entry(1, LOAD, access(true)), spawn, entry(3, LOAD, access(last))],
-                    ..ThreadTrace::default()
-                }],
+                threads: vec![thread(&of_first), thread(&of_other)],
                 ..Traces::default()
             };
-            let vectors = vectors(&traces, &[Some(ThreadName::FIRST)], accessed);
-            vectors.get(&VARIABLE).map(|(_, is_changed)| *is_changed)
+            let names = [Some(ThreadName::FIRST), Some(ThreadName::FIRST.child(0))];
+            let vectors = vectors(&traces, &names, accessed);
+            vectors.get(&VARIABLE).map(|(_, has_conflict)| *has_conflict)
         };
-        assert_eq!(changed(false), Some(false));
-        assert_eq!(changed(true), Some(true));
+        assert_eq!(conflict(access(64, false)), Some(false));
+        assert_eq!(conflict(access(128, true)), Some(false));
+        assert_eq!(conflict(access(60, true)), Some(true));
     }
 
     #[test]

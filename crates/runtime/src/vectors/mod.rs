@@ -18,7 +18,6 @@ use crate::control::VectorUse;
 use crate::local::Local;
 use crate::parts;
 use crate::sites;
-use access_protocol::Reach;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -180,7 +179,7 @@ impl Local {
         }
         let mut real = Some(real);
         let mut done = None;
-        self.access.perform_in_vector(element, Reach::Both, &mut || {
+        self.access.perform_in_vector(element, None, &mut || {
             if let Some(real) = real.take() {
                 done = Some(real());
             }
@@ -229,7 +228,7 @@ impl Local {
             .filter(|element| *element != 0)
         {
             match control::vector_use() {
-                VectorUse::Chosen => self.access.perform_in_vector(element, Reach::Both, &mut || ()),
+                VectorUse::Chosen => self.access.perform_in_vector(element, None, &mut || ()),
                 _ => self.pass_turn(element),
             }
         }
