@@ -139,7 +139,7 @@ impl<W: World> Thread<W> {
             owned.end(self.world)
         };
         if (end.is_none() && owned.owner() != self.index)
-            || (intent == Intent::Read && moves::is_read_by_several(self.world, address))
+            || (intent == Intent::Read && moves::is_better_shared(self.world, address))
         {
             return false;
         }
@@ -157,8 +157,8 @@ impl<W: World> Thread<W> {
 
     /// Is it better to own what one reads? The chunk is marked as moving.
     pub(crate) fn reads_alone(&self, seen: u64, address: u64) -> bool {
-        Owned::from_word(seen).is_some_and(|owned| owned.is_idle(self.world))
-            && !moves::is_read_by_several(self.world, address)
+        let is_idle = Owned::from_word(seen).is_some_and(|owned| owned.is_idle(self.world));
+        moves::is_migratory(self.world, address) || (is_idle && !moves::is_read_by_several(self.world, address))
     }
 
     /// The same without a record: within an open window there can be no event.
@@ -170,7 +170,7 @@ impl<W: World> Thread<W> {
         };
         let known = owned.owner() == self.index || owned.end(self.world).is_some_and(|end| self.knows(end));
         if !known
-            || (intent == Intent::Read && moves::is_read_by_several(self.world, address))
+            || (intent == Intent::Read && moves::is_better_shared(self.world, address))
             || !self.own(address, seen)
         {
             return false;

@@ -10,6 +10,7 @@ use crate::World;
 use crate::cell;
 use crate::chunk::MOVING;
 use crate::chunk::SPLIT;
+use crate::moves;
 use crate::moves::Heat;
 use crate::moves::PAGE_CHUNKS;
 use core::sync::atomic::Ordering::Acquire;
@@ -68,6 +69,9 @@ impl<W: World> Thread<W> {
             Intent::Write => self.next_ahead(address),
         };
         let along = self.each_after(address, ahead - 1, |at| {
+            if intent == Intent::Read && !moves::may_be_shared_along(self.world, at) {
+                return false;
+            }
             if ended.is_none() {
                 return self.begin_move_from(at, owned.owner());
             }
@@ -101,6 +105,7 @@ impl<W: World> Thread<W> {
         if !self.begin_move(address, epoch) {
             return None;
         }
+        moves::was_written(self.world, address);
         let ahead = self.next_ahead(address);
         let along = self.each_after(address, ahead - 1, |at| self.begin_move(at, epoch));
         self.log_take_from_readers(address, epoch);

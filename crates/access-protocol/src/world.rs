@@ -120,6 +120,8 @@ pub enum Hints {
     Streaks,
     /// Per page of chunks: for how many more moves to believe that several threads read it at a time.
     ReadBySeveral,
+    /// Per chunk: for how many more reads to believe that each is followed by a write.
+    Migratory,
 }
 
 /// Numbers on which nothing depends but speed.
@@ -144,6 +146,8 @@ pub struct Tuning {
     pub look_every: u64,
     /// Moves of a page's chunks for reading that are believed to be for several readers, after one that was.
     pub readings: u32,
+    /// Reads of a chunk that are believed to be followed by writes, after it was written while shared (NOTE [Migratory chunks]).
+    pub migrations: u32,
     /// How often to look whether a generation ends before paying for a barrier.
     pub patience: u32,
     /// What the barrier costs, in chunks made one's own again (NOTE [Credit]).
@@ -168,6 +172,7 @@ impl Tuning {
         streak: 6,
         look_every: 8,
         readings: 16,
+        migrations: 32,
         // A microsecond or two.
         patience: 48,
         credit_for_barrier: 1024,

@@ -73,6 +73,8 @@ pub struct Tuning {
     pub uses_before_merge: u32,
     /// Are neighbours taken along?
     pub takes_along: bool,
+    /// How often whoever reads a chunk takes it for itself, once it was written while shared.
+    pub migrations: u32,
 }
 
 impl Tuning {
@@ -82,6 +84,7 @@ impl Tuning {
         generations: false,
         uses_before_merge: 0,
         takes_along: false,
+        migrations: 0,
     };
 
     fn of_protocol(self) -> access_protocol::Tuning {
@@ -98,6 +101,7 @@ impl Tuning {
             streak: self.uses_before_merge,
             look_every: 1,
             readings: 1,
+            migrations: self.migrations,
             patience: 2,
             credit_for_barrier: 1,
             takes_per_credit: 8,

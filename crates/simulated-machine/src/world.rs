@@ -48,7 +48,7 @@ static EPOCH_LOCK: Word32 = Word32::new(0);
 static ENDS: [[Word64; generations::KEPT as usize]; THREADS_MAX] =
     [const { [const { Word64::new(0) }; generations::KEPT as usize] }; THREADS_MAX];
 static ELEMENTS: [Element<Surroundings>; 512] = [const { Element::FREE }; 512];
-static HINTS: [[Hint32; 64]; 4] = [const { [const { Hint32::new(0) }; 64] }; 4];
+static HINTS: [[Hint32; 64]; 5] = [const { [const { Hint32::new(0) }; 64] }; 5];
 static SLOTS: [SimulatedSlot; THREADS_MAX] = [const { SimulatedSlot::new() }; THREADS_MAX];
 
 /// What may differ between executions.

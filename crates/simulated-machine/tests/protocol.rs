@@ -158,6 +158,11 @@ const GENERATIONS: Tuning = Tuning {
     ..Tuning::PLAIN
 };
 
+const MIGRATES: Tuning = Tuning {
+    migrations: 2,
+    ..Tuning::PLAIN
+};
+
 fn small<'a>(threads: &[&[Instruction]], first: &'a [usize], method: Method, tuning: Tuning) -> Small<'a> {
     Small {
         program: program(threads),
@@ -222,12 +227,27 @@ fn a_reader_shares_what_a_writer_has() {
 #[test]
 fn a_writer_takes_from_readers() {
     let small = small(
-        &[&[store(A), load(A)], &[load(A), store(A)]],
-        &[0, 1],
+        &[&[store(A), load(A)], &[load(A2), load(A), store(A)]],
+        &[0, 1, 1],
         Method::Light,
         Tuning::PLAIN,
     );
     small.is_clean("take from readers", Some(1));
+}
+
+/// It was written while shared: whoever reads it next takes it, and the one after that.
+#[test]
+fn a_reader_takes_a_migratory_chunk() {
+    let small = small(
+        &[
+            &[store(A), load(A), store(A)],
+            &[load(A2), load(A), store(A), load(A), store(A)],
+        ],
+        &[0, 1, 1, 1],
+        Method::Light,
+        MIGRATES,
+    );
+    small.is_clean("migratory", Some(2));
 }
 
 #[test]

@@ -44,6 +44,8 @@ static ENDS: [[AtomicU64; generations::KEPT as usize]; THREADS_MAX] =
 static CHUNK_MOVES: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
 static PAGE_MOVES: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 static STREAKS: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
+/// Many: programs that pass memory on under locks do so with all their heap.
+static MIGRATORY: [AtomicU32; 1 << 18] = [const { AtomicU32::new(0) }; 1 << 18];
 static READ_BY_SEVERAL: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 
 /// The word of the 8-byte cell of `address`.
@@ -150,6 +152,7 @@ impl World for ThisMachine {
             Hints::PageMoves => &PAGE_MOVES,
             Hints::Streaks => &STREAKS,
             Hints::ReadBySeveral => &READ_BY_SEVERAL,
+            Hints::Migratory => &MIGRATORY,
         }
     }
 
