@@ -84,6 +84,7 @@ impl<W: World> Thread<W> {
 
     /// Gets the right to access the chunk of `address`; each acquisition that takes is an event.
     pub fn acquire_chunk(&self, address: u64, intent: Intent) -> Right {
+        self.pass_fence();
         let mut backoff = Backoff::default();
         loop {
             let seen = self.word(address).load(Acquire);
@@ -92,7 +93,8 @@ impl<W: World> Thread<W> {
                 Some(owned) => self.move_from_owner(address, owned, intent),
                 None if seen & !1 == SPLIT => return Right::Cells,
                 None if seen & MOVING != 0 => {
-                    backoff.wait(self.world);
+                    // Whoever moves it may wait for us.
+                    self.resting(|| backoff.wait(self.world));
                     None
                 }
                 None if seen == 0 => {
@@ -218,7 +220,7 @@ impl<W: World> Thread<W> {
                 continue;
             }
             if seen & MOVING != 0 || !self.begin_move(address, seen) {
-                backoff.wait(self.world);
+                self.resting(|| backoff.wait(self.world));
                 continue;
             }
             let users = match seen {

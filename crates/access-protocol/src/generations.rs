@@ -4,15 +4,14 @@ use crate::Mistake;
 use crate::Slot;
 use crate::Thread;
 use crate::World;
+use crate::fences;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
-use core::sync::atomic::Ordering::SeqCst;
 use machine::Word;
 use run_model::Point;
 use run_model::ThreadIndex;
 use runtime_abi::THREADS_MAX;
-use runtime_abi::thread_state;
 
 /// Set in chunk words that name a thread: the owner (15 bits) and its generation when it last got the chunk.
 pub const EXCLUSIVE: u64 = 1 << 63;
@@ -63,9 +62,7 @@ impl Owned {
 
     /// Is the owner blocked in a call, or gone?
     pub fn is_idle<W: World>(self, world: W) -> bool {
-        // SeqCst: pairs with the swaps in `Thread::blocking`; the mark on the chunk was a locked instruction before this.
-        let state = world.slot(self.owner()).state().load(SeqCst);
-        state == thread_state::EXITED || state == thread_state::BLOCKED
+        fences::is_idle(world, self.owner())
     }
 
     #[inline(always)]
@@ -103,7 +100,7 @@ impl Owned {
         })
     }
 
-    /// The owner's chunks are in demand: `barriers` were needed, or would have been, to take them.
+    /// The owner's chunks are in demand: so many barriers were needed, or would have been, to take them.
     pub fn give_credit<W: World>(self, world: W, barriers: u32) {
         let credit = world.slot(self.owner()).credit();
         // Relaxed, and not atomic as a whole: nothing but speed depends on it.

@@ -13,9 +13,11 @@ use crate::chunk::SPLIT;
 use crate::moves;
 use crate::moves::Heat;
 use crate::moves::PAGE_CHUNKS;
+use core::iter;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
 use machine::Word;
 use run_model::Kind;
 use run_model::Point;
@@ -26,7 +28,8 @@ use runtime_abi::thread_state;
 
 impl<W: World> Thread<W> {
     pub(crate) fn begin_move(&self, address: u64, from: u64) -> bool {
-        // AcqRel through the locked instruction: the store is visible before the membarrier that follows.
+        // AcqRel through the locked instruction: the store is visible before whatever follows, be it a look for fence points or
+        // the membarrier.
         self.word(address)
             .compare_exchange(from, MOVING | self.index as u64, Acquire, Relaxed)
             .is_ok()
@@ -149,12 +152,13 @@ impl<W: World> Thread<W> {
         }
     }
 
-    /// Everyone passes a fence.
-    #[inline(always)]
-    fn barrier(&self) {
-        if !self.world.makes(Mistake::NoBarrier) {
+    /// Each of `threads` passes a fence. False: it took a barrier.
+    fn fence_in(&self, threads: impl Iterator<Item = u32>) -> bool {
+        let pass = self.pass_soon(threads);
+        if !pass && !self.world.makes(Mistake::NoBarrier) {
             self.world.barrier_everywhere();
         }
+        pass
     }
 
     /// How many chunks from `address` on to take at once for writing.
@@ -181,10 +185,13 @@ impl<W: World> Thread<W> {
         let slot = self.world.slot(owned.owner());
         // A thread that has ended, or is blocked, needs no barrier (README.md).
         if !owned.is_idle(self.world) {
-            owned.give_credit(self.world, 1);
             self.move_time.measure(self.world, || {
-                self.barrier();
-                self.wait_for_window(slot);
+                self.resting(|| {
+                    if !self.fence_in(iter::once(owned.owner())) {
+                        owned.give_credit(self.world, 1);
+                    }
+                    self.wait_for_window(slot);
+                });
             });
         }
         Point {
@@ -195,7 +202,12 @@ impl<W: World> Thread<W> {
 
     /// Every thread that may have read under `epoch`, with what it has completed.
     pub(crate) fn log_take_from_readers(&self, address: u64, epoch: u64) {
-        self.move_time.measure(self.world, || self.barrier());
+        // A thread raises `seen` by a locked instruction before the window in which it relies on it: whoever has not done so by now
+        // sees the mark.
+        let may_read = |thread: &u32| *thread != self.index && self.world.slot(*thread).seen().load(SeqCst) >= epoch;
+        let readers = (0..self.world.threads()).filter(may_read);
+        self.move_time
+            .measure(self.world, || self.resting(|| self.fence_in(readers)));
         let mut sources = [Point::default(); run_model::MAX_SOURCES];
         let mut count = 0;
         for thread in 0..self.world.threads() {
@@ -204,11 +216,10 @@ impl<W: World> Thread<W> {
             if thread == self.index || state == thread_state::UNUSED || state == thread_state::EXITED {
                 continue;
             }
-            // A thread raises `seen` before the window in which it relies on it, so the barrier has made it visible.
             if slot.seen().load(Acquire) < epoch {
                 continue;
             }
-            self.wait_for_window(slot);
+            self.resting(|| self.wait_for_window(slot));
             sources[count] = Point {
                 thread: ThreadIndex(thread),
                 count: slot.count().load(Acquire),

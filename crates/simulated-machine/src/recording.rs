@@ -75,6 +75,8 @@ pub struct Tuning {
     pub takes_along: bool,
     /// How often whoever reads a chunk takes it for itself, once it was written while shared.
     pub migrations: u32,
+    /// How often to look for fence points, at most; 0: there are none.
+    pub looks: u32,
 }
 
 impl Tuning {
@@ -85,6 +87,7 @@ impl Tuning {
         uses_before_merge: 0,
         takes_along: false,
         migrations: 0,
+        looks: 0,
     };
 
     fn of_protocol(self) -> access_protocol::Tuning {
@@ -103,6 +106,8 @@ impl Tuning {
             readings: 1,
             migrations: self.migrations,
             patience: 2,
+            looks_min: self.looks.min(1),
+            looks_max: self.looks,
             credit_for_barrier: 1,
             takes_per_credit: 8,
             generation_cost: if self.generations { 0 } else { u32::MAX },

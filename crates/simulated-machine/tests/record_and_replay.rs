@@ -28,13 +28,15 @@ fn tuning(seed: u64) -> Tuning {
         uses_before_merge: [0, 2, 5][(seed / 7 % 3) as usize],
         takes_along: (seed / 21).is_multiple_of(2),
         migrations: [0, 1, 3][(seed / 42 % 3) as usize],
+        looks: [0, 1, 4][(seed / 126 % 3) as usize],
     }
 }
 
-/// The same as long as there were no migratory chunks: seeds that were found then lead there again.
+/// The same as long as there were neither migratory chunks nor fence points: seeds that were found then lead there again.
 fn first_tuning(seed: u64) -> Tuning {
     Tuning {
         migrations: 0,
+        looks: 0,
         ..tuning(seed)
     }
 }
