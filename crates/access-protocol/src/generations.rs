@@ -27,6 +27,8 @@ pub const KEPT: u64 = 64;
 // A new generation costs its thread one slow path for each chunk it goes on using; it saves others the barrier when
 // they take what it does not. So whoever takes from a thread gives it credit, and the thread spends credit on the
 // chunks it has to make its own again. It begins a generation when it can pay what the last one cost.
+//
+// A fence point in time counts like a barrier. It costs less, but what was taken so needs a record.
 const CREDIT_MAX: u32 = 1 << 22;
 /// In `World::generation_ends`, by the generation modulo `KEPT`: what the thread had completed when the generation ended (47
 /// bits), and the generation (its low 17 bits).

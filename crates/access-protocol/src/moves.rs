@@ -64,7 +64,8 @@ pub fn is_better_shared<W: World>(world: W, address: u64) -> bool {
 // What is changed under a lock is read by one thread after the other, each of which then writes it. If each shared it, each
 // write would have to take it from all who may read it, which is the dearest way there is. So a chunk that was taken from
 // readers is believed to be such (Stenström, Brorsson, Sandberg 1993): for a while whoever reads it takes it for itself. Then
-// it is shared once, to see whether it is still written.
+// it is shared once, to see whether it is still written. So it is as soon as it moves in quick succession: then several read it at
+// a time, though they wrote it before (the pivot rows of lufact), and to own it by turns would be worse than to share it.
 
 /// A chunk that was shared is written.
 pub fn was_written<W: World>(world: W, address: u64) {
@@ -75,11 +76,13 @@ pub fn was_written<W: World>(world: W, address: u64) {
 pub fn is_migratory<W: World>(world: W, address: u64) -> bool {
     let entry = chunk_entry(world, address);
     let left = entry.load(Relaxed);
-    if left > 0 {
-        // Relaxed, and not atomic as a whole: nothing but speed depends on it.
-        entry.store(left - 1, Relaxed);
+    if left == 0 {
+        return false;
     }
-    left > 0
+    let goes_on = is_rather_quiet(world, address);
+    // Relaxed, and not atomic as a whole: nothing but speed depends on it.
+    entry.store(if goes_on { left - 1 } else { 0 }, Relaxed);
+    goes_on
 }
 
 /// May a chunk be shared along with its neighbour?

@@ -152,13 +152,11 @@ impl<W: World> Thread<W> {
         }
     }
 
-    /// Each of `threads` passes a fence. False: it took a barrier.
-    fn fence_in(&self, threads: impl Iterator<Item = u32>) -> bool {
-        let pass = self.pass_soon(threads);
-        if !pass && !self.world.makes(Mistake::NoBarrier) {
+    /// Each of `threads` passes a fence.
+    fn fence_in(&self, threads: impl Iterator<Item = u32>) {
+        if !self.pass_soon(threads) && !self.world.makes(Mistake::NoBarrier) {
             self.world.barrier_everywhere();
         }
-        pass
     }
 
     /// How many chunks from `address` on to take at once for writing.
@@ -185,11 +183,10 @@ impl<W: World> Thread<W> {
         let slot = self.world.slot(owned.owner());
         // A thread that has ended, or is blocked, needs no barrier (README.md).
         if !owned.is_idle(self.world) {
+            owned.give_credit(self.world, 1);
             self.move_time.measure(self.world, || {
                 self.resting(|| {
-                    if !self.fence_in(iter::once(owned.owner())) {
-                        owned.give_credit(self.world, 1);
-                    }
+                    self.fence_in(iter::once(owned.owner()));
                     self.wait_for_window(slot);
                 });
             });

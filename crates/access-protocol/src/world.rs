@@ -179,8 +179,8 @@ impl Tuning {
         look_every: 8,
         readings: 16,
         migrations: 32,
-        // Short: an end of a generation is a fence point, too.
-        patience: 8,
+        // A microsecond or two.
+        patience: 48,
         // From a tenth of a microsecond to a few.
         looks_min: 4,
         looks_max: 192,

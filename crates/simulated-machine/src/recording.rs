@@ -98,8 +98,8 @@ impl Tuning {
             ahead_shared: ahead,
             ahead_written: ahead,
             ahead_idle: ahead,
-            // All moves are quick, and a few steps without one are quiet.
-            quick: 0x7f_ffff,
+            // All moves are quick, and a few steps without one are quiet. Migratory are only chunks whose moves are not.
+            quick: if self.migrations == 0 { 0x7f_ffff } else { 3 },
             quiet: if self.uses_before_merge == 0 { 0xff_ffff } else { 3 },
             streak: self.uses_before_merge,
             look_every: 1,
