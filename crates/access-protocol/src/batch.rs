@@ -21,6 +21,7 @@ impl<W: World> Thread<W> {
     /// Gets the right to access all chunks of a range, with one barrier for as many as possible. False: some of them
     /// are better used cell by cell, or somebody else wants them, too. The window is closed.
     pub fn acquire_range(&self, start: u64, end: u64, intent: Intent) -> bool {
+        self.pass_fence();
         // Chunks of one owner in a row would have needed one barrier.
         let mut taken_from = None;
         for chunk in (start / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES)).map(|chunk| chunk * CHUNK_BYTES) {

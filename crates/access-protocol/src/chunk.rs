@@ -84,6 +84,7 @@ impl<W: World> Thread<W> {
 
     /// Gets the right to access the chunk of `address`; each acquisition that takes is an event.
     pub fn acquire_chunk(&self, address: u64, intent: Intent) -> Right {
+        self.pass_fence();
         let mut backoff = Backoff::default();
         loop {
             let seen = self.word(address).load(Acquire);
@@ -92,7 +93,8 @@ impl<W: World> Thread<W> {
                 Some(owned) => self.move_from_owner(address, owned, intent),
                 None if seen & !1 == SPLIT => return Right::Cells,
                 None if seen & MOVING != 0 => {
-                    backoff.wait(self.world);
+                    // Whoever moves it may wait for us.
+                    self.resting(|| backoff.wait(self.world));
                     None
                 }
                 None if seen == 0 => {
@@ -139,7 +141,7 @@ impl<W: World> Thread<W> {
             owned.end(self.world)
         };
         if (end.is_none() && owned.owner() != self.index)
-            || (intent == Intent::Read && moves::is_read_by_several(self.world, address))
+            || (intent == Intent::Read && moves::is_better_shared(self.world, address))
         {
             return false;
         }
@@ -157,8 +159,8 @@ impl<W: World> Thread<W> {
 
     /// Is it better to own what one reads? The chunk is marked as moving.
     pub(crate) fn reads_alone(&self, seen: u64, address: u64) -> bool {
-        Owned::from_word(seen).is_some_and(|owned| owned.is_idle(self.world))
-            && !moves::is_read_by_several(self.world, address)
+        let is_idle = Owned::from_word(seen).is_some_and(|owned| owned.is_idle(self.world));
+        moves::is_migratory(self.world, address) || (is_idle && !moves::is_read_by_several(self.world, address))
     }
 
     /// The same without a record: within an open window there can be no event.
@@ -170,7 +172,7 @@ impl<W: World> Thread<W> {
         };
         let known = owned.owner() == self.index || owned.end(self.world).is_some_and(|end| self.knows(end));
         if !known
-            || (intent == Intent::Read && moves::is_read_by_several(self.world, address))
+            || (intent == Intent::Read && moves::is_better_shared(self.world, address))
             || !self.own(address, seen)
         {
             return false;
@@ -218,7 +220,7 @@ impl<W: World> Thread<W> {
                 continue;
             }
             if seen & MOVING != 0 || !self.begin_move(address, seen) {
-                backoff.wait(self.world);
+                self.resting(|| backoff.wait(self.world));
                 continue;
             }
             let users = match seen {

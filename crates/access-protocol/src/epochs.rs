@@ -1,11 +1,13 @@
 //! Epochs: what is shared by all who have seen so far. Protocol: `README.md`.
 use crate::Backoff;
+use crate::Mistake;
 use crate::Slot;
 use crate::Thread;
 use crate::World;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
 use machine::Word;
 use run_model::Kind;
 use run_model::Point;
@@ -16,8 +18,17 @@ impl<W: World> Thread<W> {
         let epoch = self.world.epoch().load(Acquire);
         if self.slot.seen().load(Relaxed) < epoch {
             self.acquisition(Kind::Seen, 0, epoch as i64, &[]);
-            self.slot.seen().store(epoch, Release);
+            self.raise_seen(epoch);
         }
+    }
+
+    fn raise_seen(&self, epoch: u64) {
+        if self.world.makes(Mistake::SeenWithoutFence) {
+            return self.slot.seen().store(epoch, Release);
+        }
+        // SeqCst, as a locked instruction: pairs with the load in `log_take_from_readers`. Whoever marks a chunk and does not find us
+        // among its readers knows that we see the mark.
+        self.slot.seen().swap(epoch, SeqCst);
     }
 
     /// Creates the next epoch: an event of this thread's.
@@ -33,7 +44,7 @@ impl<W: World> Thread<W> {
         self.acquisition(kind, object, epoch as i64, sources);
         // Release: pairs with the Acquire in `see_epochs`.
         newest.store(epoch, Release);
-        self.slot.seen().store(epoch, Release);
+        self.raise_seen(epoch);
         lock.store(0, Release);
         epoch
     }

@@ -4,15 +4,14 @@ use crate::Mistake;
 use crate::Slot;
 use crate::Thread;
 use crate::World;
+use crate::fences;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
-use core::sync::atomic::Ordering::SeqCst;
 use machine::Word;
 use run_model::Point;
 use run_model::ThreadIndex;
 use runtime_abi::THREADS_MAX;
-use runtime_abi::thread_state;
 
 /// Set in chunk words that name a thread: the owner (15 bits) and its generation when it last got the chunk.
 pub const EXCLUSIVE: u64 = 1 << 63;
@@ -28,6 +27,8 @@ pub const KEPT: u64 = 64;
 // A new generation costs its thread one slow path for each chunk it goes on using; it saves others the barrier when
 // they take what it does not. So whoever takes from a thread gives it credit, and the thread spends credit on the
 // chunks it has to make its own again. It begins a generation when it can pay what the last one cost.
+//
+// A fence point in time counts like a barrier. It costs less, but what was taken so needs a record.
 const CREDIT_MAX: u32 = 1 << 22;
 /// In `World::generation_ends`, by the generation modulo `KEPT`: what the thread had completed when the generation ended (47
 /// bits), and the generation (its low 17 bits).
@@ -63,9 +64,7 @@ impl Owned {
 
     /// Is the owner blocked in a call, or gone?
     pub fn is_idle<W: World>(self, world: W) -> bool {
-        // SeqCst: pairs with the swaps in `Thread::blocking`; the mark on the chunk was a locked instruction before this.
-        let state = world.slot(self.owner()).state().load(SeqCst);
-        state == thread_state::EXITED || state == thread_state::BLOCKED
+        fences::is_idle(world, self.owner())
     }
 
     #[inline(always)]
@@ -103,7 +102,7 @@ impl Owned {
         })
     }
 
-    /// The owner's chunks are in demand: `barriers` were needed, or would have been, to take them.
+    /// The owner's chunks are in demand: so many barriers were needed, or would have been, to take them.
     pub fn give_credit<W: World>(self, world: W, barriers: u32) {
         let credit = world.slot(self.owner()).credit();
         // Relaxed, and not atomic as a whole: nothing but speed depends on it.

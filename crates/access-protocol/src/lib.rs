@@ -20,6 +20,7 @@ mod batch;
 pub mod cell;
 pub mod chunk;
 mod epochs;
+mod fences;
 pub mod generations;
 mod ghost;
 pub mod moves;

@@ -54,6 +54,46 @@ pub fn is_read_by_several<W: World>(world: W, address: u64) -> bool {
     left > 0
 }
 
+/// Is it better to share what one reads than to own it?
+pub fn is_better_shared<W: World>(world: W, address: u64) -> bool {
+    is_read_by_several(world, address) && !is_migratory(world, address)
+}
+
+// NOTE [Migratory chunks]
+//
+// What is changed under a lock is read by one thread after the other, each of which then writes it. If each shared it, each
+// write would have to take it from all who may read it, which is the dearest way there is. So a chunk that was taken from
+// readers is believed to be such (Stenström, Brorsson, Sandberg 1993): for a while whoever reads it takes it for itself. Then
+// it is shared once, to see whether it is still written. So it is as soon as it moves in quick succession: then several read it at
+// a time, though they wrote it before (the pivot rows of lufact), and to own it by turns would be worse than to share it.
+
+/// A chunk that was shared is written.
+pub fn was_written<W: World>(world: W, address: u64) {
+    chunk_entry(world, address).store(world.tuning().migrations, Relaxed);
+}
+
+/// Will whoever reads this chunk write it soon? Asking uses the knowledge up.
+pub fn is_migratory<W: World>(world: W, address: u64) -> bool {
+    let entry = chunk_entry(world, address);
+    let left = entry.load(Relaxed);
+    if left == 0 {
+        return false;
+    }
+    let goes_on = is_rather_quiet(world, address);
+    // Relaxed, and not atomic as a whole: nothing but speed depends on it.
+    entry.store(if goes_on { left - 1 } else { 0 }, Relaxed);
+    goes_on
+}
+
+/// May a chunk be shared along with its neighbour?
+pub fn may_be_shared_along<W: World>(world: W, address: u64) -> bool {
+    chunk_entry(world, address).load(Relaxed) == 0
+}
+
+fn chunk_entry<W: World>(world: W, address: u64) -> &'static W::Hint {
+    entry(world, Hints::Migratory, address / CHUNK_BYTES)
+}
+
 fn page_entry<W: World>(world: W, address: u64) -> &'static W::Hint {
     entry(world, Hints::ReadBySeveral, address / CHUNK_BYTES / PAGE_CHUNKS)
 }

@@ -10,11 +10,14 @@ use crate::World;
 use crate::cell;
 use crate::chunk::MOVING;
 use crate::chunk::SPLIT;
+use crate::moves;
 use crate::moves::Heat;
 use crate::moves::PAGE_CHUNKS;
+use core::iter;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
 use machine::Word;
 use run_model::Kind;
 use run_model::Point;
@@ -25,7 +28,8 @@ use runtime_abi::thread_state;
 
 impl<W: World> Thread<W> {
     pub(crate) fn begin_move(&self, address: u64, from: u64) -> bool {
-        // AcqRel through the locked instruction: the store is visible before the membarrier that follows.
+        // AcqRel through the locked instruction: the store is visible before whatever follows, be it a look for fence points or
+        // the membarrier.
         self.word(address)
             .compare_exchange(from, MOVING | self.index as u64, Acquire, Relaxed)
             .is_ok()
@@ -68,6 +72,9 @@ impl<W: World> Thread<W> {
             Intent::Write => self.next_ahead(address),
         };
         let along = self.each_after(address, ahead - 1, |at| {
+            if intent == Intent::Read && !moves::may_be_shared_along(self.world, at) {
+                return false;
+            }
             if ended.is_none() {
                 return self.begin_move_from(at, owned.owner());
             }
@@ -101,6 +108,7 @@ impl<W: World> Thread<W> {
         if !self.begin_move(address, epoch) {
             return None;
         }
+        moves::was_written(self.world, address);
         let ahead = self.next_ahead(address);
         let along = self.each_after(address, ahead - 1, |at| self.begin_move(at, epoch));
         self.log_take_from_readers(address, epoch);
@@ -144,10 +152,9 @@ impl<W: World> Thread<W> {
         }
     }
 
-    /// Everyone passes a fence.
-    #[inline(always)]
-    fn barrier(&self) {
-        if !self.world.makes(Mistake::NoBarrier) {
+    /// Each of `threads` passes a fence.
+    fn fence_in(&self, threads: impl Iterator<Item = u32>) {
+        if !self.pass_soon(threads) && !self.world.makes(Mistake::NoBarrier) {
             self.world.barrier_everywhere();
         }
     }
@@ -178,8 +185,10 @@ impl<W: World> Thread<W> {
         if !owned.is_idle(self.world) {
             owned.give_credit(self.world, 1);
             self.move_time.measure(self.world, || {
-                self.barrier();
-                self.wait_for_window(slot);
+                self.resting(|| {
+                    self.fence_in(iter::once(owned.owner()));
+                    self.wait_for_window(slot);
+                });
             });
         }
         Point {
@@ -190,7 +199,12 @@ impl<W: World> Thread<W> {
 
     /// Every thread that may have read under `epoch`, with what it has completed.
     pub(crate) fn log_take_from_readers(&self, address: u64, epoch: u64) {
-        self.move_time.measure(self.world, || self.barrier());
+        // A thread raises `seen` by a locked instruction before the window in which it relies on it: whoever has not done so by now
+        // sees the mark.
+        let may_read = |thread: &u32| *thread != self.index && self.world.slot(*thread).seen().load(SeqCst) >= epoch;
+        let readers = (0..self.world.threads()).filter(may_read);
+        self.move_time
+            .measure(self.world, || self.resting(|| self.fence_in(readers)));
         let mut sources = [Point::default(); run_model::MAX_SOURCES];
         let mut count = 0;
         for thread in 0..self.world.threads() {
@@ -199,11 +213,10 @@ impl<W: World> Thread<W> {
             if thread == self.index || state == thread_state::UNUSED || state == thread_state::EXITED {
                 continue;
             }
-            // A thread raises `seen` before the window in which it relies on it, so the barrier has made it visible.
             if slot.seen().load(Acquire) < epoch {
                 continue;
             }
-            self.wait_for_window(slot);
+            self.resting(|| self.wait_for_window(slot));
             sources[count] = Point {
                 thread: ThreadIndex(thread),
                 count: slot.count().load(Acquire),

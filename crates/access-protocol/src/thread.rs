@@ -4,6 +4,7 @@ use crate::Owned;
 use crate::Slot;
 use crate::World;
 use crate::batch::Batch;
+use crate::fences::Patience;
 use crate::moves::Ahead;
 use crate::moves::MoveTime;
 use crate::recorders::leap::HeldElements;
@@ -52,6 +53,7 @@ pub struct Thread<W: World> {
     pub(crate) batch: Batch,
     pub(crate) loop_cells: LoopCells,
     pub(crate) held_elements: HeldElements,
+    pub(crate) patience: Patience,
 }
 
 impl<W: World> Thread<W> {
@@ -71,6 +73,7 @@ impl<W: World> Thread<W> {
             generation_cost: Cell::new(world.tuning().generation_cost),
             batch: Batch::new(),
             move_time: MoveTime::new(world),
+            patience: Patience::new(world),
             loop_cells: LoopCells::new(),
         }
     }

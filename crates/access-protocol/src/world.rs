@@ -35,6 +35,9 @@ pub trait World: Machine + 'static {
     fn epoch_lock(self) -> &'static Self::U32;
     /// Of a thread: where its generations ended, by their numbers modulo the length (`generations::KEPT`).
     fn generation_ends(self, thread: u32) -> &'static [Self::U64];
+    /// Twice how many fence points a thread has passed, and one more while it rests (`fences.rs`). It only ever grows, and is in a
+    /// line of the cache of its own.
+    fn passed(self, thread: u32) -> &'static Self::U64;
     /// Method leap: its shared program elements.
     fn elements(self) -> &'static [Element<Self>]
     where
@@ -120,6 +123,8 @@ pub enum Hints {
     Streaks,
     /// Per page of chunks: for how many more moves to believe that several threads read it at a time.
     ReadBySeveral,
+    /// Per chunk: for how many more reads to believe that each is followed by a write.
+    Migratory,
 }
 
 /// Numbers on which nothing depends but speed.
@@ -144,8 +149,13 @@ pub struct Tuning {
     pub look_every: u64,
     /// Moves of a page's chunks for reading that are believed to be for several readers, after one that was.
     pub readings: u32,
-    /// How often to look whether a generation ends before paying for a barrier.
+    /// Reads of a chunk that are believed to be followed by writes, after it was written while shared (NOTE [Migratory chunks]).
+    pub migrations: u32,
+    /// How often to look whether a generation ends before looking for a fence point.
     pub patience: u32,
+    /// How often to look for a fence point before paying for a barrier, at least and at most; 0: there are no fence points.
+    pub looks_min: u32,
+    pub looks_max: u32,
     /// What the barrier costs, in chunks made one's own again (NOTE [Credit]).
     pub credit_for_barrier: u32,
     /// Takes without a barrier between two gifts of credit: the gift is a write to the owner's memory.
@@ -168,8 +178,12 @@ impl Tuning {
         streak: 6,
         look_every: 8,
         readings: 16,
+        migrations: 32,
         // A microsecond or two.
         patience: 48,
+        // From a tenth of a microsecond to a few.
+        looks_min: 4,
+        looks_max: 192,
         credit_for_barrier: 1024,
         takes_per_credit: 8,
         generation_cost: 8,
@@ -187,4 +201,12 @@ pub enum Mistake {
     WordBeforeRecord,
     /// A generation is said to have ended earlier than it did.
     WrongGenerationEnd,
+    /// A fence point that was passed before the chunk was marked is taken for one after it.
+    FencePointBeforeMark,
+    /// A fence point is counted by a plain store.
+    FencePointWithoutFence,
+    /// So is the end of a rest.
+    RestWithoutFence,
+    /// So is the newest epoch that a thread has seen.
+    SeenWithoutFence,
 }

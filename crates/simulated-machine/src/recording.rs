@@ -73,6 +73,10 @@ pub struct Tuning {
     pub uses_before_merge: u32,
     /// Are neighbours taken along?
     pub takes_along: bool,
+    /// How often whoever reads a chunk takes it for itself, once it was written while shared.
+    pub migrations: u32,
+    /// How often to look for fence points, at most; 0: there are none.
+    pub looks: u32,
 }
 
 impl Tuning {
@@ -82,6 +86,8 @@ impl Tuning {
         generations: false,
         uses_before_merge: 0,
         takes_along: false,
+        migrations: 0,
+        looks: 0,
     };
 
     fn of_protocol(self) -> access_protocol::Tuning {
@@ -92,13 +98,16 @@ impl Tuning {
             ahead_shared: ahead,
             ahead_written: ahead,
             ahead_idle: ahead,
-            // All moves are quick, and a few steps without one are quiet.
-            quick: 0x7f_ffff,
+            // All moves are quick, and a few steps without one are quiet. Migratory are only chunks whose moves are not.
+            quick: if self.migrations == 0 { 0x7f_ffff } else { 3 },
             quiet: if self.uses_before_merge == 0 { 0xff_ffff } else { 3 },
             streak: self.uses_before_merge,
             look_every: 1,
             readings: 1,
+            migrations: self.migrations,
             patience: 2,
+            looks_min: self.looks.min(1),
+            looks_max: self.looks,
             credit_for_barrier: 1,
             takes_per_credit: 8,
             generation_cost: if self.generations { 0 } else { u32::MAX },

@@ -47,8 +47,9 @@ static EPOCH: Word64 = Word64::new(0);
 static EPOCH_LOCK: Word32 = Word32::new(0);
 static ENDS: [[Word64; generations::KEPT as usize]; THREADS_MAX] =
     [const { [const { Word64::new(0) }; generations::KEPT as usize] }; THREADS_MAX];
+static PASSED: [Word64; THREADS_MAX] = [const { Word64::new(0) }; THREADS_MAX];
 static ELEMENTS: [Element<Surroundings>; 512] = [const { Element::FREE }; 512];
-static HINTS: [[Hint32; 64]; 4] = [const { [const { Hint32::new(0) }; 64] }; 4];
+static HINTS: [[Hint32; 64]; 5] = [const { [const { Hint32::new(0) }; 64] }; 5];
 static SLOTS: [SimulatedSlot; THREADS_MAX] = [const { SimulatedSlot::new() }; THREADS_MAX];
 
 /// What may differ between executions.
@@ -253,6 +254,10 @@ impl World for Surroundings {
 
     fn generation_ends(self, thread: u32) -> &'static [Word64] {
         &ENDS[thread as usize]
+    }
+
+    fn passed(self, thread: u32) -> &'static Word64 {
+        &PASSED[thread as usize]
     }
 
     fn elements(self) -> &'static [Element<Surroundings>] {

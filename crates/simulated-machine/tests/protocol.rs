@@ -158,6 +158,16 @@ const GENERATIONS: Tuning = Tuning {
     ..Tuning::PLAIN
 };
 
+const MIGRATES: Tuning = Tuning {
+    migrations: 2,
+    ..Tuning::PLAIN
+};
+/// Whoever takes a chunk looks for a fence point, and if there is none it has a barrier.
+const FENCE_POINTS: Tuning = Tuning {
+    looks: 1,
+    ..Tuning::PLAIN
+};
+
 fn small<'a>(threads: &[&[Instruction]], first: &'a [usize], method: Method, tuning: Tuning) -> Small<'a> {
     Small {
         program: program(threads),
@@ -202,6 +212,36 @@ fn generation() -> Small<'static> {
     )
 }
 
+/// The first thread passes a fence point where it gives the lock back.
+fn share_at_a_fence_point() -> Small<'static> {
+    small(
+        &[&[lock(0), store(A), unlock(0), store(A)], &[load(A)]],
+        &[0, 0],
+        Method::Light,
+        FENCE_POINTS,
+    )
+}
+
+/// Each thread wants what the other has, and rests meanwhile.
+fn take_from_a_resting_thread() -> Small<'static> {
+    small(
+        &[&[store(A), store(B), store(A)], &[store(B), load(A)]],
+        &[0, 1],
+        Method::Light,
+        FENCE_POINTS,
+    )
+}
+
+/// The first thread is about to see the epoch in which the second shared the chunk, who takes it back.
+fn take_from_a_new_reader() -> Small<'static> {
+    small(
+        &[&[store(A), load(A)], &[load(A2), load(A), store(A)]],
+        &[0, 1, 1],
+        Method::Light,
+        FENCE_POINTS,
+    )
+}
+
 #[test]
 fn a_writer_takes_from_a_writer() {
     take().is_clean("take", Some(2));
@@ -222,12 +262,27 @@ fn a_reader_shares_what_a_writer_has() {
 #[test]
 fn a_writer_takes_from_readers() {
     let small = small(
-        &[&[store(A), load(A)], &[load(A), store(A)]],
-        &[0, 1],
+        &[&[store(A), load(A)], &[load(A2), load(A), store(A)]],
+        &[0, 1, 1],
         Method::Light,
         Tuning::PLAIN,
     );
     small.is_clean("take from readers", Some(1));
+}
+
+/// It was written while shared: whoever reads it next takes it, and the one after that.
+#[test]
+fn a_reader_takes_a_migratory_chunk() {
+    let small = small(
+        &[
+            &[store(A), load(A), store(A)],
+            &[load(A2), load(A), store(A), load(A), store(A)],
+        ],
+        &[0, 1, 1, 1],
+        Method::Light,
+        MIGRATES,
+    );
+    small.is_clean("migratory", Some(2));
 }
 
 #[test]
@@ -365,4 +420,67 @@ fn a_word_before_its_record_is_found() {
 #[test]
 fn a_wrong_generation_end_is_found() {
     is_found("generation", &generation(), Mistake::WrongGenerationEnd, None);
+}
+
+#[test]
+fn a_fence_point_comes_after_the_mark() {
+    share_at_a_fence_point().is_clean("fence point", Some(3));
+    let before = small(
+        &[&[lock(0), store(A), store(A), unlock(0)], &[load(A)]],
+        &[0, 0],
+        Method::Light,
+        FENCE_POINTS,
+    );
+    before.is_clean("fence point, before", None);
+}
+
+#[test]
+fn a_resting_thread_is_taken_from() {
+    take_from_a_resting_thread().is_clean("rest", Some(2));
+}
+
+#[test]
+fn a_writer_takes_from_a_reader_at_its_fence_point() {
+    take_from_a_new_reader().is_clean("new reader", Some(2));
+}
+
+#[test]
+fn a_fence_point_before_the_mark_is_found() {
+    is_found(
+        "early",
+        &share_at_a_fence_point(),
+        Mistake::FencePointBeforeMark,
+        Some(2),
+    );
+}
+
+#[test]
+fn a_fence_point_without_a_fence_is_found() {
+    is_found(
+        "plain",
+        &share_at_a_fence_point(),
+        Mistake::FencePointWithoutFence,
+        Some(3),
+    );
+}
+
+#[test]
+fn a_rest_that_ends_without_a_fence_is_found() {
+    is_found(
+        "rest",
+        &take_from_a_resting_thread(),
+        Mistake::RestWithoutFence,
+        Some(2),
+    );
+}
+
+#[test]
+fn an_epoch_seen_without_a_fence_is_found() {
+    is_found("seen", &take_from_a_new_reader(), Mistake::SeenWithoutFence, Some(2));
+}
+
+/// With fence points there are still barriers, and they are missed.
+#[test]
+fn a_missing_barrier_behind_fence_points_is_found() {
+    is_found("no fence point", &share_at_a_fence_point(), Mistake::NoBarrier, Some(2));
 }

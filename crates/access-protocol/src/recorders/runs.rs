@@ -94,6 +94,7 @@ impl<W: World> Thread<W> {
             self.finish_cells(&held, reach, 0);
             return result;
         }
+        self.pass_fence();
         loop {
             self.split_chunk(address);
             if (address + bytes - 1) / CHUNK_BYTES != address / CHUNK_BYTES {

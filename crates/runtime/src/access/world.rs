@@ -44,6 +44,15 @@ static ENDS: [[AtomicU64; generations::KEPT as usize]; THREADS_MAX] =
 static CHUNK_MOVES: [AtomicU32; 1 << 16] = [const { AtomicU32::new(0) }; 1 << 16];
 static PAGE_MOVES: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 static STREAKS: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
+/// In a line of the cache of its own: others look at it again and again while they wait.
+#[repr(align(64))]
+struct Passed(AtomicU64);
+
+/// Never reset, whoever gets the number of a thread that is gone.
+static PASSED: [Passed; THREADS_MAX] = [const { Passed(AtomicU64::new(0)) }; THREADS_MAX];
+
+/// Many: programs that pass memory on under locks do so with all their heap.
+static MIGRATORY: [AtomicU32; 1 << 18] = [const { AtomicU32::new(0) }; 1 << 18];
 static READ_BY_SEVERAL: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 
 /// The word of the 8-byte cell of `address`.
@@ -130,6 +139,11 @@ impl World for ThisMachine {
     }
 
     #[inline(always)]
+    fn passed(self, thread: u32) -> &'static AtomicU64 {
+        &PASSED[thread as usize].0
+    }
+
+    #[inline(always)]
     fn elements(self) -> &'static [Element<ThisMachine>] {
         vectors::elements()
     }
@@ -150,6 +164,7 @@ impl World for ThisMachine {
             Hints::PageMoves => &PAGE_MOVES,
             Hints::Streaks => &STREAKS,
             Hints::ReadBySeveral => &READ_BY_SEVERAL,
+            Hints::Migratory => &MIGRATORY,
         }
     }
 
