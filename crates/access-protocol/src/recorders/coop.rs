@@ -38,7 +38,7 @@ impl<W: World> Thread<W> {
         held.add(self.world, element);
         held.lock(self.world);
         let result = self.access_held(&mut held, access);
-        let has_conflict = memory.map_or(true, |what| self.note_use(what));
+        let has_conflict = memory.is_none_or(|what| self.note_use(what));
         if has_conflict && self.world.threads() > 1 {
             held.note_conflict(self.world);
         }
