@@ -7,15 +7,18 @@ use crate::heap;
 use crate::local::Local;
 use crate::policy;
 use crate::real;
+use crate::schedule;
 use crate::startup;
 use crate::sys::Backoff;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use core::sync::atomic::AtomicU8;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::schedule_file::GateEntry;
+use runtime_abi::schedule_file::WaitEntry;
 use runtime_abi::trace_file::what;
 
 /// Whose heap the program uses: known once the process has been taken over.
@@ -144,9 +147,10 @@ impl Local {
     #[cold]
     fn free_twice(&self, block: u64) -> ! {
         if control::observes_sync() && !self.inside_event.get() {
+            let awaited = self.awaited_next();
             match self.begin(Op::FreeTwice, block) {
                 Turn::Record => self.record_second_free(block),
-                Turn::Replay(_) => self.replay_second_free(block),
+                Turn::Replay(_) => replay_second_free(block, awaited),
             }
             self.complete();
         }
@@ -164,12 +168,28 @@ impl Local {
         self.record_sync(Op::FreeTwice, block, after, other.as_slice());
     }
 
-    /// Whoever freed it had completed what we have waited for, and does so before its next event.
-    fn replay_second_free(&self, block: u64) {
-        let mut backoff = Backoff::default();
-        while !blocks::is_freed(block) && !control::has_diverged() {
-            backoff.wait();
-        }
+    /// Replay: what the next event has to come after, if that is not known by then.
+    fn awaited_next(&self) -> Option<WaitEntry> {
+        let gate = self.replay.cursor.peek(self.event()).filter(|_| policy::is_imposed())?;
+        let last = (gate.first_wait + u64::from(gate.waits))
+            .checked_sub(1)
+            .filter(|_| gate.waits > 0)?;
+        schedule::waits().get(last as usize).copied()
+    }
+}
+
+/// Whoever freed it had completed what we have waited for, and does so before its next event. It may be ahead of us by now, and may have been given
+/// the block anew: that is not ordered with us, who come to an end.
+fn replay_second_free(block: u64, awaited: Option<WaitEntry>) {
+    let was_freed = |awaited: WaitEntry| {
+        let first = blocks::freed_by(block);
+        // Acquire: pairs with the Release in `complete_many`.
+        control::slot(awaited.thread).count.load(Acquire) > awaited.count
+            || (first.thread.0, first.count) == (awaited.thread, awaited.count)
+    };
+    let mut backoff = Backoff::default();
+    while !blocks::is_freed(block) && !awaited.is_none_or(was_freed) && !control::has_diverged() {
+        backoff.wait();
     }
 }
 

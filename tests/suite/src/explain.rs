@@ -90,8 +90,8 @@ const EXPECTED: [Expected; 14] = [
     },
     Expected {
         guest: "fig6_ftpserver.cpp",
-        mine: &["writer_->bytes += reply.size();"],
-        theirs: &["writer_ = nullptr;"],
+        mine: &["writer_->bytes += reply.size();", "request_->commands++;"],
+        theirs: &["writer_ = nullptr;", "request_ = nullptr;"],
     },
     // Not what is read for the message.
     Expected {
