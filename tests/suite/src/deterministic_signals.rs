@@ -17,6 +17,7 @@ use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
 use libtest_mimic::Trial;
 use rustix::process::Signal;
+use std::fs;
 use std::io::Read;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -85,7 +86,9 @@ fn signals_reach_the_program(sandbox: &Sandbox, guest: &Guest) -> Checked {
 /// What has run is over, and Ctrl-C ends what is computed behind it at once.
 fn learning_is_given_up(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &["--det"])?;
-    let line = run(sandbox, &[]).arg(&program);
+    let temporary = sandbox.work().join("temporary");
+    fs::create_dir(&temporary)?;
+    let line = run(sandbox, &[]).arg(&program).var("TMPDIR", &temporary);
     sandbox.note(format!("{} &   # interrupted when the program has ended", line.typed()));
     let mut child = line.spawn()?;
     printed_first(&mut child, b"done\n")?;
@@ -103,6 +106,11 @@ fn learning_is_given_up(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let entries = listed(sandbox, &usual_cache(sandbox))?;
     require(entries.is_empty(), || {
         format!("{entries:?} were learned in spite of that")
+    })?;
+    sandbox.run(&sandbox.refrain(["ls"]))?.expect_status(0)?;
+    let left = fs::read_dir(&temporary)?.count();
+    require(left == 0, || {
+        format!("{left} temporaries are left behind the next command")
     })
 }
 
