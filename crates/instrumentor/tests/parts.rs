@@ -57,12 +57,12 @@ fn compare(plain: &Path, observed: &Path, has_undivided: bool) {
     );
 }
 
+/// Not of programs whose threads race, such as `lockset.c`: what they print, and how often they access what, is another thing now and then.
 #[test]
 fn what_is_chosen_is_observed_and_nothing_else() {
     check("types.c", &["-O0", "-O2 -g"], false);
     check("control.c", &["-O1", "-O2 -g"], true);
     check("loops.c", &["-O2 -g", "-O3", "-Os"], false);
     check("strings.c", &["-O2 -g"], false);
-    check("lockset.c", &["-O2"], false);
     check("objects.cpp", &["-O0", "-O2 -g"], false);
 }
