@@ -66,7 +66,7 @@ impl GrowingFile {
 
     /// Room for `bytes` more at the end. The first time, the file is created with `header` in it.
     #[inline]
-    pub fn room(&self, bytes: usize, header: impl FnOnce() -> [u8; 64]) -> Result<*mut u8, Refusal> {
+    pub fn room(&self, bytes: usize, header: impl Fn() -> [u8; 64]) -> Result<*mut u8, Refusal> {
         if self.end.get() + bytes as u64 > self.window_end.get() {
             self.move_window(bytes, header)?;
         }
@@ -90,7 +90,7 @@ impl GrowingFile {
 
     /// Moves the window so that it starts at the page of the file's end.
     #[cold]
-    fn move_window(&self, least: usize, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
+    fn move_window(&self, least: usize, header: impl Fn() -> [u8; 64]) -> Result<(), Refusal> {
         assert!(least <= MOST_AT_ONCE);
         let control = control::header();
         let used = self.end.get().saturating_sub(self.window_start.get());
@@ -103,14 +103,12 @@ impl GrowingFile {
         let end = self.end.get() / PAGE * PAGE + bytes;
         disk::reserve(end - self.window_end.get().min(end))?;
         let (name, length) = log_format::file_name(ThreadIndex(self.thread), self.extension);
-        let file = run_directory::open(&name[..length], libc::O_RDWR | libc::O_CREAT)
-            .map_err(|errno| (truncated::LOG_FILE, errno))?;
-        let result = self.map_window(file, bytes, header);
-        sys::close(file);
-        result
+        run_directory::with_file(&name[..length], libc::O_RDWR | libc::O_CREAT, |file| {
+            self.map_window(file, bytes, &header)
+        })
     }
 
-    fn map_window(&self, file: i32, bytes: u64, header: impl FnOnce() -> [u8; 64]) -> Result<(), Refusal> {
+    fn map_window(&self, file: i32, bytes: u64, header: &impl Fn() -> [u8; 64]) -> Result<(), Refusal> {
         let start = self.end.get() / PAGE * PAGE;
         let map = |at, bytes, offset| {
             sys::map_at(at, bytes, file, offset, true).map_err(|errno| (truncated::LOG_FILE, errno))
@@ -122,11 +120,13 @@ impl GrowingFile {
             sys::write_all(file, header);
         }
         sys::allocate(file, start, bytes as usize).map_err(|errno| (truncated::NO_SPACE, errno))?;
-        if let Some(header) = &header {
+        if header.is_some() {
             map(self.base, PAGE as usize, 0)?;
-            self.end.set(header.len() as u64);
         }
         map(self.base + PAGE, bytes as usize, start)?;
+        if let Some(header) = &header {
+            self.end.set(header.len() as u64);
+        }
         self.window_start.set(start);
         self.window_end.set(start + bytes);
         Ok(())

@@ -1,17 +1,64 @@
 //! The files of this process's part of the run, which are found by their paths; or, when the program has given up the right to
 //! reach them, by a descriptor of the directory that is kept open (`calls::rights`). The descriptor is not the program's.
+//!
+//! Nor are those that are open for a moment, while a file grows: a program that closes descriptors blindly waits meanwhile.
 use crate::control;
 use crate::disk;
 use crate::disk::Refusal;
 use crate::sys;
 use core::sync::atomic::AtomicI32;
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::SeqCst;
 use run_model::ThreadIndex;
+use runtime_abi::truncated;
 
 /// The run directory, once it is kept open; -1: files in it are found by their paths.
 pub static DIRECTORY: AtomicI32 = AtomicI32::new(-1);
 /// Where descriptors of ours begin: above those that programs usually have, below the usual limit.
 pub const OUR_DESCRIPTORS: usize = 1000;
+
+/// How many threads have a file open with `with_file`, or are about to.
+pub static FILES_IN_USE: AtomicU32 = AtomicU32::new(0);
+
+/// Opens a file of the run directory for `action`. If `action` fails as the descriptor was not there any more, all of it is done again.
+pub fn with_file<R>(
+    name: &[u8],
+    flags: i32,
+    action: impl Fn(i32) -> Result<R, Refusal>,
+) -> Result<R, Refusal> {
+    // A close that looked at `FILES_IN_USE` just before can meet the descriptor all the same.
+    const TRIES: usize = 4;
+    let once = || {
+        FILES_IN_USE.fetch_add(1, SeqCst);
+        let result = open(name, flags)
+            .map_err(|errno| (truncated::LOG_FILE, errno))
+            .and_then(|file| {
+                let result = action(file);
+                sys::close(file);
+                result
+            });
+        FILES_IN_USE.fetch_sub(1, Release);
+        result
+    };
+    let is_lost = |result: &Result<R, Refusal>| matches!(result, Err((_, libc::EBADF)));
+    (1..TRIES).fold(once(), |result, _| if is_lost(&result) { once() } else { result })
+}
+
+/// Before the program closes a descriptor: it is none that another thread has open with `with_file`.
+#[cold]
+pub fn wait_until_unused() {
+    // Of a thread that was ended amid it, the number stays; what waits here goes on then.
+    const LOOKS: usize = 1 << 12;
+    for _ in 0..LOOKS {
+        if FILES_IN_USE.load(Acquire) == 0 {
+            return;
+        }
+        sys::yield_now();
+    }
+}
 
 /// Opens a file of the run directory; returns the descriptor or the errno.
 pub fn open(name: &[u8], flags: i32) -> Result<i32, i32> {
@@ -27,6 +74,8 @@ pub fn open(name: &[u8], flags: i32) -> Result<i32, i32> {
 
 /// A forked child has a directory of its own, which it has just created by its path.
 pub fn forget() {
+    // Of its parent's threads.
+    FILES_IN_USE.store(0, Relaxed);
     let parents = DIRECTORY.swap(-1, Relaxed);
     if parents != -1 {
         sys::close(parents);

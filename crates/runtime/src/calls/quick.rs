@@ -34,7 +34,7 @@ const LOGGED: u32 = 1 << 1;
 pub const UNLESS_SHOWN: u32 = 1 << 2;
 /// Not if the last two arguments ask for a name.
 pub const UNLESS_NAMED: u32 = 1 << 3;
-/// Not if the first argument is a descriptor of ours (`rights.rs`).
+/// Not if the first argument is a descriptor of ours, or may be (`rights.rs`).
 pub const UNLESS_OURS: u32 = 1 << 4;
 /// Only if the second argument is one of the commands that read and write flags of a descriptor.
 pub const ONLY_FLAGS: u32 = 1 << 5;

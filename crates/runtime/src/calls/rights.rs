@@ -3,13 +3,15 @@
 //!
 //! Before the first such call, the run directory is opened, and files in it are found by its descriptor from then on. Before
 //! the process becomes another user, that user is given the directory and the thread's files in it. The descriptor is not
-//! the program's: what would close it leaves it alone.
+//! the program's: what would close it leaves it alone. What would close any descriptor waits while a file is open for a moment.
 use crate::calls::table;
 use crate::run_directory;
 use crate::run_directory::DIRECTORY;
+use crate::run_directory::FILES_IN_USE;
 use crate::run_directory::OUR_DESCRIPTORS;
 use crate::sys;
 use core::ffi::c_long;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use thread_cells::HandlerWord;
 
@@ -49,12 +51,19 @@ pub fn before_giving_up(number: c_long, arguments: &[usize; 6]) {
     }
 }
 
-/// A system call of the program's that leaves our descriptor alone. It is put off while `pending`, if there is one, is not 0.
+/// A system call of the program's that leaves our descriptors alone. It is put off while `pending`, if there is one, is not 0.
 ///
 /// # Safety
 /// As the system call demands of its arguments.
 #[inline]
 pub unsafe fn system_call(number: c_long, arguments: [usize; 6], pending: Option<&HandlerWord>) -> isize {
+    let closes = matches!(
+        number,
+        libc::SYS_close | libc::SYS_close_range | libc::SYS_dup2 | libc::SYS_dup3
+    );
+    if closes && FILES_IN_USE.load(Acquire) != 0 {
+        run_directory::wait_until_unused();
+    }
     let ours = DIRECTORY.load(Relaxed);
     if ours != -1 {
         match number {

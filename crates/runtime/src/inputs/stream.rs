@@ -199,13 +199,13 @@ impl Stream {
         disk::reserve(bytes)?;
         // Relaxed: a sum that nothing else depends on.
         control::header().progress.log_bytes.fetch_add(bytes, Relaxed);
-        let file = self.open(0)?;
-        self.allocate_ahead(file, bytes);
         // SAFETY: the desk is mapped, and has that many bytes.
         let desk = unsafe { core::slice::from_raw_parts(self.desk() as *const u8, self.used.get()) };
-        let written = sys::write_at(file, [desk, more], SHELF_AT as u64 + self.shelved.get());
-        sys::close(file);
-        written.map_err(|errno| (truncated::NO_SPACE, errno))?;
+        self.with_file(0, |file| {
+            self.allocate_ahead(file, bytes);
+            sys::write_at(file, [desk, more], SHELF_AT as u64 + self.shelved.get())
+                .map_err(|errno| (truncated::NO_SPACE, errno))
+        })?;
         self.shelved.set(self.shelved.get() + bytes);
         // The desk is used again only after this.
         self.publish(inputs::SHELVED_OFFSET, self.shelved.get());
@@ -238,12 +238,11 @@ impl Stream {
         if before.is_empty() {
             return;
         }
-        if let Ok(file) = self.open(0) {
-            let at = SHELF_AT as u64 + self.shelved.get() - before.len() as u64;
-            // If it cannot be written, the entry's hash says that it is damaged.
-            _ = sys::write_at(file, [before, &[]], at);
-            sys::close(file);
-        }
+        let at = SHELF_AT as u64 + self.shelved.get() - before.len() as u64;
+        // If it cannot be written, the entry's hash says that it is damaged.
+        _ = self.with_file(0, |file| {
+            sys::write_at(file, [before, &[]], at).map_err(|errno| (truncated::NO_SPACE, errno))
+        });
     }
 
     #[inline]
@@ -260,25 +259,22 @@ impl Stream {
         field.store(word, Release);
     }
 
-    fn open(&self, more_flags: i32) -> Result<i32, Refusal> {
+    fn with_file(&self, more_flags: i32, action: impl Fn(i32) -> Result<(), Refusal>) -> Result<(), Refusal> {
         let (name, length) = log_format::file_name(ThreadIndex(self.thread), EXTENSION);
-        run_directory::open(&name[..length], libc::O_RDWR | more_flags).map_err(|errno| (truncated::LOG_FILE, errno))
+        run_directory::with_file(&name[..length], libc::O_RDWR | more_flags, action)
     }
 
     /// Creates the file and maps its header and its desk.
     fn begin(&self) -> Result<(), Refusal> {
         disk::reserve(SHELF_AT as u64)?;
-        let file = self.open(libc::O_CREAT)?;
-        sys::make_private(file);
-        // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
-        sys::write_all(file, &inputs::header(ThreadIndex(self.thread)));
-        // Allocated before it is touched, so a full disk is an error we see and not a SIGBUS.
-        let allocated = sys::allocate(file, 0, SHELF_AT).map_err(|errno| (truncated::NO_SPACE, errno));
-        let mapped = allocated.and_then(|()| {
+        self.with_file(libc::O_CREAT, |file| {
+            sys::make_private(file);
+            // Before there is anything else in the file: whatever moment the process dies, it is empty or has a header.
+            sys::write_all(file, &inputs::header(ThreadIndex(self.thread)));
+            // Allocated before it is touched, so a full disk is an error we see and not a SIGBUS.
+            sys::allocate(file, 0, SHELF_AT).map_err(|errno| (truncated::NO_SPACE, errno))?;
             sys::map_at(self.base, SHELF_AT, file, 0, true).map_err(|errno| (truncated::LOG_FILE, errno))
-        });
-        sys::close(file);
-        mapped?;
+        })?;
         self.room.set(FIRST_ROOM);
         Ok(())
     }
