@@ -15,6 +15,7 @@ mod promises;
 mod setup;
 mod signals;
 mod soak;
+mod tests;
 mod tidy;
 mod torture;
 
@@ -217,14 +218,23 @@ fn test() -> Result<(), Failure> {
     tidy::tidy()?;
     promises::check()?;
     methods::check()?;
-    // Optimised, because guests are run hundreds of times; one profile, so that nothing is built twice.
-    Cargo::new("test")
-        .args(["--release", "--workspace"])
-        .env("REFRAIN_BIN", refrain())
-        .run()?;
-    fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS])?;
+    // All parts, whatever comes of those before: a run that fails says all that is wrong.
+    let tests = tests::workspace();
+    let fuzz = fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS]);
     // So many as take about half a minute, with a seed that is printed: what is found is found again by it.
-    torture::torture(&["--kills", "40", "--faults", "40"])
+    let torture = torture::torture(&["--kills", "40", "--faults", "40"]);
+    for name in tests.iter().flatten() {
+        eprintln!("xtask: NOTE: {name} failed beside others, and passed by itself: look into it");
+    }
+    let failures: Vec<Failure> = [tests.map(drop), fuzz, torture]
+        .into_iter()
+        .filter_map(Result::err)
+        .collect();
+    let sentences: Vec<String> = failures.iter().map(Failure::to_string).collect();
+    match sentences.as_slice() {
+        [] => Ok(()),
+        sentences => Err(Failure::new(sentences.join("; "))),
+    }
 }
 
 fn guests(name: Option<&str>) -> Result<(), Failure> {
