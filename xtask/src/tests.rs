@@ -47,7 +47,9 @@ pub fn workspace() -> Result<Vec<String>, Failure> {
             let alone = ["--release", "--workspace", "--test", "suite", "--", "--exact", name];
             let outcome = watched(Cargo::new("test").args(alone))?;
             if !outcome.succeeded || outcome.passed != 1 {
-                return Err(Failure::new(format!("{name} failed, also by itself; of all tests failed: {names}")));
+                return Err(Failure::new(format!(
+                    "{name} failed, also by itself; of all tests failed: {names}"
+                )));
             }
         }
     }
@@ -104,7 +106,10 @@ mod tests {
     fn lines_say_which_test_failed() {
         let padded = "test bugs/lost_update              ... FAILED";
         assert_eq!(verdict(padded), Some(("bugs/lost_update", false)));
-        assert_eq!(verdict("test bugs/lost_update ... ok"), Some(("bugs/lost_update", true)));
+        assert_eq!(
+            verdict("test bugs/lost_update ... ok"),
+            Some(("bugs/lost_update", true))
+        );
         assert_eq!(verdict("test slow ... ignored"), None);
         assert_eq!(verdict("test result: FAILED. 1 passed; 1 failed"), None);
         assert_eq!(verdict("    bugs/lost_update"), None);
