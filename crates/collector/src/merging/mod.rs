@@ -363,6 +363,7 @@ fn stage_name(stage: Stage) -> &'static str {
         Stage::Completed => "completed",
         Stage::BaseOnly => "base only",
         Stage::BruteForce => "brute force",
+        Stage::Again => "again",
         Stage::Random => "random",
     }
 }

@@ -62,6 +62,8 @@ pub enum Stage {
     BaseOnly,
     /// Some vectors of a completed base replaced by others.
     BruteForce,
+    /// One that was tried before, and left something to chance.
+    Again,
     /// The control: any vectors.
     Random,
 }

@@ -11,6 +11,7 @@
 //!    that nothing links to each other, what is known comes before what is guessed.
 //! 2. nothing but the base, where that was not tried because all elements are known.
 //! 3. in turn: the next relevant base, as in 1; and one of the ten, completed again by what attempts have taught, or by brute force.
+//! 4. when nothing else is left: those again in which chance had a part, because they left elements free or vectors were let go; in turn, as long as the budget lasts.
 //!
 //! The same calls get the same answers. With several attempts at a time, that is so if feedback is given in the order of the candidates, a batch at a time.
 mod assembly;
@@ -81,7 +82,10 @@ pub struct Merger<'u> {
     variations: BTreeMap<LogId, Variations>,
     passed_over: VecDeque<Draft>,
     seen: BTreeSet<Vec<PairId>>,
-    given: Vec<Draft>,
+    given: Vec<(Stage, Draft)>,
+    /// Those of `given`, by number, in whose attempts chance had a part.
+    of_chance: Vec<usize>,
+    again_next: usize,
     ended: Option<Ended>,
     random: Random,
 }
@@ -107,6 +111,8 @@ impl<'u> Merger<'u> {
             passed_over: VecDeque::new(),
             seen: BTreeSet::new(),
             given: Vec::new(),
+            of_chance: Vec::new(),
+            again_next: 0,
             ended: None,
             random: Random::new(settings.seed),
             settings,
@@ -128,6 +134,12 @@ impl<'u> Merger<'u> {
                 break;
             };
             if self.seen.insert(draft.key()) {
+                if !draft.is_complete() {
+                    self.of_chance.push(self.given.len());
+                }
+                return Some(self.give(stage, draft));
+            }
+            if stage == Stage::Again {
                 return Some(self.give(stage, draft));
             }
         }
@@ -137,11 +149,15 @@ impl<'u> Merger<'u> {
     /// What came of a candidate. One that is not known is nobody's.
     pub fn report(&mut self, id: CandidateId, feedback: impl Into<Feedback>) {
         let feedback = feedback.into();
-        let Some(draft) = self.given.get(id.0 as usize) else {
+        let Some((stage, draft)) = self.given.get(id.0 as usize) else {
             return;
         };
         if feedback.verdict == Verdict::Reproduced && !matches!(self.ended, Some(Ended::Reproduced(_))) {
             self.ended = Some(Ended::Reproduced(id));
+        }
+        // Those that left elements free are among them since they were given out.
+        if !feedback.let_go.is_empty() && draft.is_complete() && *stage != Stage::Again {
+            self.of_chance.push(id.0 as usize);
         }
         self.trust.learn(self.universe, draft, &feedback);
     }
@@ -171,7 +187,7 @@ impl<'u> Merger<'u> {
             elements: draft.elements(self.universe),
             is_strict: self.settings.is_strict,
         };
-        self.given.push(draft);
+        self.given.push((stage, draft));
         candidate
     }
 
@@ -224,9 +240,20 @@ impl<'u> Merger<'u> {
                 return deeper;
             }
             if self.base_next == self.bases.len() {
-                return self.passed_over.pop_front().map(|draft| (Stage::BruteForce, draft));
+                let passed_over = self.passed_over.pop_front();
+                return match passed_over {
+                    Some(draft) => Some((Stage::BruteForce, draft)),
+                    None => self.again(),
+                };
             }
         }
+    }
+
+    /// One that was given out already: another attempt of it may end in another way.
+    fn again(&mut self) -> Option<(Stage, Draft)> {
+        let number = *self.of_chance.get(self.again_next % self.of_chance.len().max(1))?;
+        self.again_next += 1;
+        Some((Stage::Again, self.given[number].1.clone()))
     }
 
     /// All that is tried of a base at first.
