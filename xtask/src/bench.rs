@@ -1,8 +1,4 @@
-//! What recording costs: each speed guest as native code, under ThreadSanitizer, and recorded; interleaved in one run.
-//!
-//! Variants take turns inside every repetition, so that a slow minute of a shared machine hits all of them; medians of
-//! ratios are robust against the rest. Processor time is compared, because wall time on a busy machine is not ours;
-//! replay is compared by wall time, since waiting is what it does.
+//! What things cost: a file for each benchmark, and what they share, which is options and the speed guests of `tests/bench`.
 pub mod against;
 mod bars;
 pub mod coop;
@@ -15,57 +11,17 @@ mod load;
 mod measure;
 pub mod methods;
 mod plot;
+pub mod record;
 pub mod rust;
 pub mod search;
 pub mod solve;
 pub mod table;
 
 use crate::command::Failure;
-use crate::command::Run;
-use crate::refrain;
 use crate::root;
-use crate::target;
-use measure::Sample;
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process::Command;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Variant {
-    Native,
-    Tsan,
-    /// Recorded at scope memory.
-    Memory,
-    /// Recorded at scope sync.
-    Sync,
-    /// The recording at scope memory, replayed.
-    Replay,
-}
-
-impl Variant {
-    const ALL: [Variant; 5] = [
-        Variant::Native,
-        Variant::Tsan,
-        Variant::Memory,
-        Variant::Sync,
-        Variant::Replay,
-    ];
-}
-
-/// One speed guest, built three ways.
-pub struct Guest {
-    pub name: String,
-    /// compute, locks or mixed, as its head says.
-    pub kind: String,
-    native: PathBuf,
-    tsan: PathBuf,
-    recordable: PathBuf,
-}
-
-/// All samples of one guest.
-pub type Samples = BTreeMap<Variant, Vec<Sample>>;
 
 /// What every benchmark can be told.
 struct Options {
@@ -73,34 +29,6 @@ struct Options {
     names: Vec<String>,
     repetitions: usize,
     write: bool,
-}
-
-pub fn record(arguments: &[&str]) -> Result<(), Failure> {
-    let options = Options::parse("record", "--guests", 5, arguments)?;
-    crate::setup::setup()?;
-    crate::build()?;
-    let folder = target().join("bench");
-    fs::create_dir_all(&folder)?;
-    let mut guests = Vec::new();
-    for source in sources(&options.names)? {
-        guests.push(build(&source, &folder)?);
-    }
-    let mut results: Vec<Samples> = guests.iter().map(|_| Samples::new()).collect();
-    for repetition in 0..options.repetitions {
-        for (guest, samples) in guests.iter().zip(&mut results) {
-            eprintln!("xtask: {} ({} of {})", guest.name, repetition + 1, options.repetitions);
-            for (variant, sample) in measure_all(guest, &folder)? {
-                samples.entry(variant).or_default().push(sample);
-            }
-        }
-    }
-    let table = table::table(&guests, &results);
-    println!("{table}");
-    if options.write && options.names.is_empty() {
-        let command = format!("cargo xtask bench record --repetitions {}", options.repetitions);
-        table::write(&root().join("docs/benchmarks.md"), "record", &command, &table)?;
-    }
-    Ok(())
 }
 
 impl Options {
@@ -167,62 +95,4 @@ fn directive(text: &str, name: &str) -> Option<String> {
     text.lines()
         .find_map(|line| line.strip_prefix(&heading))
         .map(|value| value.trim().to_owned())
-}
-
-fn build(source: &Path, folder: &Path) -> Result<Guest, Failure> {
-    let text = fs::read_to_string(source)?;
-    let is_cpp = source.extension().is_some_and(|extension| extension == "cpp");
-    let flags = directive(&text, "flags").unwrap_or_else(|| "-O2".to_owned());
-    let link = directive(&text, "link").unwrap_or_default();
-    let name = stem(source);
-    let compile = |mut compiler: Command, suffix: &str, extra: &[&str]| {
-        let program = folder.join(format!("{name}.{suffix}"));
-        compiler
-            .args(flags.split_whitespace())
-            .args(["-g", "-pthread"])
-            .args(extra)
-            .arg(source);
-        compiler
-            .arg("-o")
-            .arg(&program)
-            .args(link.split_whitespace())
-            .arg("-lm");
-        compiler.run().map(|()| program)
-    };
-    let clang = || Command::new(if is_cpp { "clang++-22" } else { "clang-22" });
-    let mut ours = Command::new(refrain());
-    ours.arg(if is_cpp { "c++" } else { "cc" });
-    Ok(Guest {
-        kind: directive(&text, "kind").unwrap_or_else(|| "mixed".to_owned()),
-        native: compile(clang(), "native", &[])?,
-        tsan: compile(clang(), "tsan", &["-fsanitize=thread"])?,
-        recordable: compile(ours, "refrain", &[])?,
-        name,
-    })
-}
-
-/// Every variant once, one after the other.
-fn measure_all(guest: &Guest, folder: &Path) -> Result<Vec<(Variant, Sample)>, Failure> {
-    let run = folder.join("run");
-    let mut samples = Vec::new();
-    let mut expected = None;
-    for variant in Variant::ALL {
-        let (sample, output) = match variant {
-            Variant::Native => measure::plain(&guest.native)?,
-            Variant::Tsan => measure::plain(&guest.tsan)?,
-            Variant::Memory => measure::recorded(&guest.recordable, "memory", &run)?,
-            Variant::Sync => measure::recorded(&guest.recordable, "sync", &folder.join("run-sync"))?,
-            Variant::Replay => measure::replayed(&run)?,
-        };
-        // A fast wrong answer is no answer.
-        let expected = expected.get_or_insert_with(|| output.clone());
-        if output != *expected {
-            return Err(Failure::new(format!(
-                "{} printed something else as {variant:?} than natively",
-                guest.name
-            )));
-        }
-        samples.push((variant, sample));
-    }
-    Ok(samples)
 }

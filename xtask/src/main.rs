@@ -50,7 +50,9 @@ usage: cargo xtask <command>
         --cap MEGABYTES   of the run directory (64)
   bench record [OPTION] what recording costs, against native code and ThreadSanitizer
         --guests A,B      only these (then docs/benchmarks.md is left alone)
-        --repetitions N   runs of each variant, interleaved (default 5)
+        --threads A,B     numbers of threads (default 2,4)
+        --floor           one thread, too: what checks cost by themselves
+        --repetitions N   runs of each variant, interleaved (default 3)
         --no-write        print the table, leave docs/benchmarks.md alone
   bench inputs [OPTION] what recording at scope inputs costs programs as Debian ships them
         --programs A,B    only these (then docs/benchmarks.md is left alone)
@@ -133,7 +135,7 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         ["soak", options @ ..] => build().and_then(|()| soak::soak(options)),
         ["torture", options @ ..] => torture::torture(options),
-        ["bench", "record", options @ ..] => bench::record(options),
+        ["bench", "record", options @ ..] => bench::record::record(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         ["bench", "det", options @ ..] => bench::det::det(options),
         ["bench", "fleet", options @ ..] => bench::fleet::fleet(options),

@@ -23,13 +23,18 @@ pub struct Sample {
 
 /// A program by itself.
 pub fn plain(program: &Path) -> Result<(Sample, Vec<u8>), Failure> {
-    plain_with(program, &[])
+    plain_with(program, &[], &[])
 }
 
-/// A program by itself, with these variables.
-pub fn plain_with(program: &Path, variables: &[(&str, &str)]) -> Result<(Sample, Vec<u8>), Failure> {
+/// A program by itself, with these arguments and variables.
+pub fn plain_with(
+    program: &Path,
+    arguments: &[String],
+    variables: &[(&str, &str)],
+) -> Result<(Sample, Vec<u8>), Failure> {
     let started = Instant::now();
     let mut child = Command::new(program)
+        .args(arguments)
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

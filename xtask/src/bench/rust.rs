@@ -18,17 +18,18 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
+/// The programs of this benchmark; `sharded_maps` beside them is one of `bench record`.
 const PROGRAMS: [&str; 4] = ["rayon_sort", "channel_ping_pong", "tokio_echo", "locked_map"];
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 /// Where the programs are, each built in four ways.
-struct Built {
-    native: PathBuf,
+pub struct Built {
+    pub native: PathBuf,
     /// `None`: this toolchain does not build them so.
-    tsan: Option<PathBuf>,
-    sync: PathBuf,
-    memory: PathBuf,
-    seconds: Vec<(&'static str, f64)>,
+    pub tsan: Option<PathBuf>,
+    pub sync: PathBuf,
+    pub memory: PathBuf,
+    pub seconds: Vec<(&'static str, f64)>,
 }
 
 /// One program's figures, a sample for each repetition.
@@ -48,9 +49,8 @@ pub fn rust(arguments: &[&str]) -> Result<(), Failure> {
     }
     crate::setup::setup()?;
     crate::build()?;
-    let folder = target().join("bench-rust");
-    fs::create_dir_all(&folder)?;
-    let built = build(&folder)?;
+    let built = build_all()?;
+    let folder = folder();
     let is_chosen = |name: &&&str| options.names.is_empty() || options.names.iter().any(|chosen| chosen == **name);
     let programs: Vec<&str> = PROGRAMS.iter().filter(is_chosen).copied().collect();
     let mut results: Vec<Measured> = programs.iter().map(|_| Measured::default()).collect();
@@ -69,7 +69,14 @@ pub fn rust(arguments: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn build(folder: &Path) -> Result<Built, Failure> {
+fn folder() -> PathBuf {
+    target().join("bench-rust")
+}
+
+/// All programs of `tests/rust/bench`.
+pub fn build_all() -> Result<Built, Failure> {
+    let folder = folder();
+    fs::create_dir_all(&folder)?;
     let manifest = root().join("tests/rust/bench/Cargo.toml");
     let mut seconds = Vec::new();
     let mut build = |what: &'static str, mut command: Command| {
@@ -127,7 +134,7 @@ fn measure_all(program: &str, built: &Built, folder: &Path, measured: &mut Measu
         }
     };
     if let Some(tsan) = &built.tsan {
-        let sample = measure::plain_with(&tsan.join(program), &[("TSAN_OPTIONS", "report_bugs=0")])?;
+        let sample = measure::plain_with(&tsan.join(program), &[], &[("TSAN_OPTIONS", "report_bugs=0")])?;
         keep(&mut measured.tsan, "under ThreadSanitizer", sample)?;
     }
     let memory = measure::recorded(&built.memory.join(program), "memory", &run)?;
@@ -180,7 +187,7 @@ fn lines(programs: &[&str], results: &[Measured], built: &Built) -> String {
         .map(|(what, s)| format!("{what} {s:.0} s"))
         .collect();
     lines.push(format!(
-        "\nThe four programs were built, release profile, in {}.",
+        "\nThe programs were built, release profile, in {}.",
         seconds.join(", ")
     ));
     lines.join("\n")

@@ -1,66 +1,215 @@
 //! Samples to a Markdown table, and into the page that shows it.
-use super::Guest;
-use super::Samples;
-use super::Variant;
 use super::measure::Sample;
+use super::record::Guest;
+use super::record::Samples;
+use super::record::Variant;
 use crate::command::Failure;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+
+/// The guests of the means that older tables have: array kernels and programs that lock.
+const FIRST_KERNELS: [&str; 13] = [
+    "bank",
+    "buffer_exchange",
+    "crypt",
+    "hash_table",
+    "lufact",
+    "matmul",
+    "montecarlo",
+    "pipeline",
+    "radix",
+    "raytracer",
+    "series",
+    "sor",
+    "sparsematmult",
+];
+/// Stands beside what is dearer than under ThreadSanitizer.
+const DEARER: &str = " ▲";
+
+/// One guest's ratios to native runs, medians over the repetitions. Not a number: not measured.
+struct Row {
+    tsan: Pair,
+    memory: Pair,
+    sync: Pair,
+    replays: [f64; 2],
+    memory_use: [f64; 2],
+}
+
+/// Processor time and wall time.
+#[derive(Clone, Copy)]
+struct Pair {
+    cpu: f64,
+    wall: f64,
+}
 
 /// Ratios to the native run of the same repetition; the median over the repetitions.
 pub fn table(guests: &[Guest], results: &[Samples]) -> String {
     let mut lines = vec![
-        "| guest | kind | native CPU | TSan | memory | sync | replay (wall) | log | memory use |".to_owned(),
-        "|---|---|---|---|---|---|---|---|---|".to_owned(),
+        "| guest | threads | kind | native CPU / wall | TSan CPU / wall | memory CPU / wall | sync CPU / wall | replay of memory | \
+         of sync (wall) | logs | memory use: TSan | memory |"
+            .to_owned(),
+        "|---|---|---|---|---|---|---|---|---|---|---|---|".to_owned(),
     ];
-    let mut columns: [Vec<f64>; 4] = Default::default();
-    for (guest, samples) in guests.iter().zip(results) {
-        let cpu = |variant| ratio(samples, variant, |sample| sample.cpu_s);
-        let ratios = [
-            cpu(Variant::Tsan),
-            cpu(Variant::Memory),
-            cpu(Variant::Sync),
-            ratio(samples, Variant::Replay, |sample| sample.wall_s),
-        ];
-        columns
-            .iter_mut()
-            .zip(ratios)
-            .for_each(|(column, ratio)| column.push(ratio));
-        let native = median(of(samples, Variant::Native).iter().map(|sample| sample.cpu_s));
-        let rate = median(
-            of(samples, Variant::Memory)
-                .iter()
-                .map(|s| s.log_bytes / s.wall_s.max(0.001)),
-        );
-        let memory = ratio(samples, Variant::Memory, |sample| sample.memory_bytes);
-        let [tsan, recorded, sync, replay] = ratios;
+    let rows: Vec<Row> = results.iter().map(Row::new).collect();
+    for ((guest, samples), row) in guests.iter().zip(results).zip(&rows) {
+        let native = |figure: fn(&Sample) -> f64| median(of(samples, Variant::Native).iter().map(figure));
+        let log = |variant| median(of(samples, variant).iter().map(|sample| sample.log_bytes));
+        let logs = [Variant::Memory, Variant::Sync]
+            .map(log)
+            .into_iter()
+            .filter(|bytes| !bytes.is_nan());
+        let logs: Vec<String> = logs.map(bytes).collect();
         lines.push(format!(
-            "| {} | {} | {native:.2} s | {tsan:.2}× | {recorded:.2}× | {sync:.2}× | {replay:.2}× | {} | {memory:.1}× |",
+            "| {} | {} | {} | {:.2} / {:.2} s | {} | {} | {} | {} |",
             guest.name,
+            guest.threads,
             guest.kind,
-            per_second(rate)
+            native(|sample| sample.cpu_s),
+            native(|sample| sample.wall_s),
+            row.cells(),
+            logs.join(", "),
+            times(row.memory_use[0], 1),
+            times(row.memory_use[1], 1),
         ));
     }
-    // Guests that ThreadSanitizer or the recording does not slow down have no added time to compare.
-    let added = columns[0]
-        .iter()
-        .zip(&columns[1])
-        .filter(|(tsan, memory)| **tsan > 1.02 && **memory > 1.02);
-    let cheaper: Vec<f64> = added.map(|(tsan, memory)| (tsan - 1.0) / (memory - 1.0)).collect();
-    let compared = cheaper.len();
-    let [tsan, recorded, sync, replay] = columns.map(geometric_mean);
-    lines.push(format!(
-        "| **geometric mean** | | | **{tsan:.2}×** | **{recorded:.2}×** | **{sync:.2}×** | **{replay:.2}×** | | |"
-    ));
-    if recorded > 1.0 && compared > 0 {
+    for (name, threads, chosen) in groups(guests) {
+        let rows: Vec<&Row> = chosen.iter().map(|number| &rows[*number]).collect();
+        let middle = |which: usize| {
+            let measured = rows.iter().map(|row| row.memory_use[which]);
+            times(median(measured.filter(|times| !times.is_nan())), 1)
+        };
         lines.push(format!(
-            "\nThreadSanitizer's added time divided by that of scope memory: {:.1} as the geometric mean of the {compared} \
-             guests that both slow down; {:.1} from the two means above.",
-            geometric_mean(cheaper),
-            (tsan - 1.0) / (recorded - 1.0)
+            "| **{name}, geometric mean** | {threads} | | | {} | | {} (median) | {} (median) |",
+            Row::mean(&rows).cells(),
+            middle(0),
+            middle(1),
         ));
+    }
+    for (name, threads, chosen) in groups(guests) {
+        let chosen: Vec<(&str, &Row)> = chosen
+            .iter()
+            .map(|at| (guests[*at].name.as_str(), &rows[*at]))
+            .collect();
+        lines.push(against_tsan(&name, threads, &chosen));
     }
     lines.join("\n")
+}
+
+/// The guests that have a mean of their own, by their places: those of each number of threads, and the first ones among them.
+fn groups(guests: &[Guest]) -> Vec<(String, usize, Vec<usize>)> {
+    let teams: BTreeSet<usize> = guests.iter().map(|guest| guest.threads).collect();
+    let mut groups = Vec::new();
+    for threads in teams {
+        let places = |is_one: &dyn Fn(&str) -> bool| -> Vec<usize> {
+            let all = guests.iter().enumerate();
+            let chosen = all.filter(|(_, guest)| guest.threads == threads && is_one(&guest.name));
+            chosen.map(|(place, _)| place).collect()
+        };
+        let (all, first) = (places(&|_| true), places(&|name| FIRST_KERNELS.contains(&name)));
+        if first.len() == FIRST_KERNELS.len() && all.len() > first.len() {
+            groups.push(("the 13 kernels".to_owned(), threads, first));
+        }
+        groups.push((format!("all {}", all.len()), threads, all));
+    }
+    groups
+}
+
+/// Which guests are dearer than under ThreadSanitizer, and how the added times compare.
+fn against_tsan(group: &str, threads: usize, rows: &[(&str, &Row)]) -> String {
+    let compared = rows.iter().filter(|(_, row)| !row.tsan.cpu.is_nan());
+    let dearer = compared.clone().filter(|(_, row)| row.memory.cpu > row.tsan.cpu);
+    let names: Vec<&str> = dearer.map(|(name, _)| *name).collect();
+    let mut text = format!(
+        "\n{group}, threads: {threads}. Scope memory needs more processor time than ThreadSanitizer (▲) in {} of {} rows",
+        names.len(),
+        compared.clone().count()
+    );
+    if !names.is_empty() {
+        text.push_str(&format!(": {}", names.join(", ")));
+    }
+    // Guests that ThreadSanitizer or the recording does not slow down have no added time to compare.
+    let added = compared.filter(|(_, row)| row.tsan.cpu > 1.02 && row.memory.cpu > 1.02);
+    let cheaper: Vec<f64> = added
+        .map(|(_, row)| (row.tsan.cpu - 1.0) / (row.memory.cpu - 1.0))
+        .collect();
+    match cheaper.len() {
+        0 => text.push('.'),
+        count => text.push_str(&format!(
+            ". ThreadSanitizer's added time divided by that of scope memory: {:.1} as the geometric mean of the {count} \
+             that both slow down.",
+            geometric_mean(cheaper)
+        )),
+    }
+    text
+}
+
+impl Row {
+    fn new(samples: &Samples) -> Row {
+        let pair = |variant| Pair {
+            cpu: ratio(samples, variant, |sample| sample.cpu_s),
+            wall: ratio(samples, variant, |sample| sample.wall_s),
+        };
+        let memory_use = |variant| ratio(samples, variant, |sample| sample.memory_bytes);
+        Row {
+            tsan: pair(Variant::Tsan),
+            memory: pair(Variant::Memory),
+            sync: pair(Variant::Sync),
+            replays: [Variant::ReplayMemory, Variant::ReplaySync].map(|variant| pair(variant).wall),
+            memory_use: [Variant::Tsan, Variant::Memory].map(memory_use),
+        }
+    }
+
+    /// Of what was measured of each.
+    fn mean(rows: &[&Row]) -> Row {
+        let mean = |figure: &dyn Fn(&Row) -> f64| {
+            let measured = rows.iter().map(|row| figure(row));
+            geometric_mean(measured.filter(|times| !times.is_nan()).collect())
+        };
+        let pair = |which: fn(&Row) -> Pair| Pair {
+            cpu: mean(&|row| which(row).cpu),
+            wall: mean(&|row| which(row).wall),
+        };
+        Row {
+            tsan: pair(|row| row.tsan),
+            memory: pair(|row| row.memory),
+            sync: pair(|row| row.sync),
+            replays: [0, 1].map(|which| mean(&|row| row.replays[which])),
+            memory_use: [0, 1].map(|which| mean(&|row| row.memory_use[which])),
+        }
+    }
+
+    /// The five columns of ratios of time.
+    fn cells(&self) -> String {
+        let cells = [
+            self.tsan.cell(None),
+            self.memory.cell(Some(self.tsan)),
+            self.sync.cell(Some(self.tsan)),
+            times(self.replays[0], 2),
+            times(self.replays[1], 2),
+        ];
+        cells.join(" | ")
+    }
+}
+
+impl Pair {
+    /// What is dearer than under ThreadSanitizer stands out.
+    fn cell(self, tsan: Option<Pair>) -> String {
+        let text = |own: f64, other: Option<f64>| match other {
+            Some(other) if own > other => format!("**{}{DEARER}**", times(own, 2)),
+            _ => times(own, 2),
+        };
+        let cpu = text(self.cpu, tsan.map(|tsan| tsan.cpu));
+        format!("{cpu} / {}", text(self.wall, tsan.map(|tsan| tsan.wall)))
+    }
+}
+
+/// A ratio, if it was measured.
+fn times(ratio: f64, digits: usize) -> String {
+    match ratio.is_nan() {
+        true => "–".to_owned(),
+        false => format!("{ratio:.digits$}×"),
+    }
 }
 
 fn of(samples: &Samples, variant: Variant) -> &[Sample] {
@@ -140,6 +289,50 @@ mod tests {
     #[test]
     fn thousands_are_grouped() {
         assert_eq!([7, 1000, 1_234_567].map(grouped), ["7", "1,000", "1,234,567"]);
+    }
+
+    fn samples(seconds: &[(Variant, f64)]) -> Samples {
+        let sample = |seconds: f64| Sample {
+            cpu_s: seconds,
+            wall_s: seconds / 2.0,
+            memory_bytes: seconds * 1e6,
+            log_bytes: 1e6,
+        };
+        seconds
+            .iter()
+            .map(|(variant, seconds)| (*variant, vec![sample(*seconds)]))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_dearer_than_under_tsan_stands_out() {
+        let row = Row::new(&samples(&[
+            (Variant::Native, 1.0),
+            (Variant::Tsan, 4.0),
+            (Variant::Memory, 5.0),
+            (Variant::Sync, 2.0),
+            (Variant::ReplayMemory, 3.0),
+        ]));
+        assert_eq!(
+            row.cells(),
+            "4.00× / 4.00× | **5.00× ▲** / **5.00× ▲** | 2.00× / 2.00× | 3.00× | –"
+        );
+        assert!(against_tsan("all", 2, &[("slow", &row)]).contains("in 1 of 1 rows: slow."));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_compared() {
+        let measured = samples(&[(Variant::Native, 1.0), (Variant::Tsan, 8.0), (Variant::Memory, 2.0)]);
+        let without = samples(&[(Variant::Native, 1.0), (Variant::Memory, 8.0)]);
+        let (measured, without) = (Row::new(&measured), Row::new(&without));
+        let mean = Row::mean(&[&measured, &without]);
+        assert!((mean.memory.cpu - 4.0).abs() < 1e-12 && (mean.tsan.cpu - 8.0).abs() < 1e-12);
+        assert_eq!(without.cells(), "– / – | 8.00× / 8.00× | – / – | – | –");
+        let text = against_tsan("all 2", 1, &[("a", &measured), ("b", &without)]);
+        assert!(
+            text.contains("in 0 of 1 rows. ") && text.contains(": 7.0 as the geometric mean of the 1"),
+            "{text}"
+        );
     }
 
     #[test]

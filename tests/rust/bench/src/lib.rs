@@ -1,4 +1,4 @@
-//! What the four programs share: their two arguments, and numbers that are the same in every run.
+//! What the programs share: their two arguments, and numbers that are the same in every run.
 //!
 //! Each program does a fixed amount of work for its size and its number of threads, and prints one line, a checksum that
 //! does not depend on timing. Measured are its CPU and wall time from outside.
