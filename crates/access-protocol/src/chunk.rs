@@ -84,7 +84,6 @@ impl<W: World> Thread<W> {
 
     /// Gets the right to access the chunk of `address`; each acquisition that takes is an event.
     pub fn acquire_chunk(&self, address: u64, intent: Intent) -> Right {
-        self.pass_fence();
         let mut backoff = Backoff::default();
         loop {
             let seen = self.word(address).load(Acquire);
@@ -122,9 +121,9 @@ impl<W: World> Thread<W> {
 
     /// Makes the chunk of `address` this thread's, if its word is still `from`.
     pub(crate) fn own(&self, address: u64, from: u64) -> bool {
+        let mine = self.owned().word();
         // Acquire: whoever gave it up did so with a Release.
-        self.word(address)
-            .compare_exchange(from, self.owned().word(), Acquire, Relaxed)
+        self.passing_fence(|| self.word(address).compare_exchange(from, mine, Acquire, Relaxed))
             .is_ok()
     }
 

@@ -28,7 +28,7 @@ impl<W: World> Thread<W> {
         }
         // SeqCst, as a locked instruction: pairs with the load in `log_take_from_readers`. Whoever marks a chunk and does not find us
         // among its readers knows that we see the mark.
-        self.slot.seen().swap(epoch, SeqCst);
+        self.passing_fence(|| self.slot.seen().swap(epoch, SeqCst));
     }
 
     /// Creates the next epoch: an event of this thread's.

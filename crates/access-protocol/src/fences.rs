@@ -6,6 +6,7 @@ use crate::Thread;
 use crate::World;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Acquire;
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
 use core::sync::atomic::Ordering::SeqCst;
 use machine::Word;
@@ -59,6 +60,30 @@ impl<W: World> Thread<W> {
         }
     }
 
+    /// A fence point that costs no fence: does `locked`, which executes a locked instruction, and does nothing before it that a chunk
+    /// word allows.
+    #[inline(always)]
+    pub fn passing_fence<R>(&self, locked: impl FnOnce() -> R) -> R {
+        if !self.has_fence_points() {
+            return locked();
+        }
+        if self.world.makes(Mistake::FencePointBehindFence) {
+            let result = locked();
+            self.announce_fence();
+            return result;
+        }
+        self.announce_fence();
+        locked()
+    }
+
+    #[inline(always)]
+    fn announce_fence(&self) {
+        let passed = self.world.passed(self.index);
+        // Relaxed: only this thread writes it. Release: pairs with the loads in `pass_soon`. Whoever sees it sees all stores before it;
+        // the locked instruction behind it does not happen before it is visible, nor does any load after that.
+        passed.store(passed.load(Relaxed) + FENCE_POINT, Release);
+    }
+
     /// Does `action`, which touches nothing that a chunk word allows: who takes chunks from this thread meanwhile need not wait.
     pub(crate) fn resting<R>(&self, action: impl FnOnce() -> R) -> R {
         if !self.has_fence_points() {
@@ -101,7 +126,7 @@ impl<W: World> Thread<W> {
             if count == awaited.len() {
                 return false;
             }
-            // SeqCst: pairs with the locked additions in `raise_passed`; not before the mark.
+            // SeqCst: pairs with the stores in `raise_passed` and `announce_fence`; not before the mark.
             let passed = self.world.passed(thread).load(SeqCst);
             if passed & RESTING != 0 {
                 continue;

@@ -38,10 +38,10 @@ impl<W: World> Thread<W> {
         value
     }
 
-    /// The same for an object that this thread alone holds, such as a mutex: its word needs no lock.
+    /// The same for an object that this thread alone holds, such as a mutex: its word needs no lock. No fence point either: the
+    /// operation itself mostly is one (`passing_fence`).
     #[inline]
     pub fn touch_held(&self, op: Op, object: u64, value: i64) {
-        self.pass_fence();
         let word = self.world.ghost_word(object);
         // Relaxed: the mutex itself orders its holders.
         let seen = word.load(Relaxed);
@@ -54,9 +54,8 @@ impl<W: World> Thread<W> {
     /// Locks the object's word: whatever is done until `release_object` is in the order of its uses.
     #[inline]
     pub fn hold_object(&self, object: u64) -> HeldObject<W> {
-        self.pass_fence();
         let word = self.world.ghost_word(object);
-        let seen = cell::lock(self.world, word);
+        let seen = self.passing_fence(|| cell::lock(self.world, word));
         HeldObject { word, seen }
     }
 

@@ -30,8 +30,8 @@ impl<W: World> Thread<W> {
     pub(crate) fn begin_move(&self, address: u64, from: u64) -> bool {
         // AcqRel through the locked instruction: the store is visible before whatever follows, be it a look for fence points or
         // the membarrier.
-        self.word(address)
-            .compare_exchange(from, MOVING | self.index as u64, Acquire, Relaxed)
+        let mark = MOVING | self.index as u64;
+        self.passing_fence(|| self.word(address).compare_exchange(from, mark, Acquire, Relaxed))
             .is_ok()
     }
 

@@ -203,8 +203,10 @@ pub enum Mistake {
     WrongGenerationEnd,
     /// A fence point that was passed before the chunk was marked is taken for one after it.
     FencePointBeforeMark,
-    /// A fence point is counted by a plain store.
+    /// A fence point is counted by a plain store, without a locked instruction behind it.
     FencePointWithoutFence,
+    /// A fence point is counted behind its locked instruction.
+    FencePointBehindFence,
     /// So is the end of a rest.
     RestWithoutFence,
     /// So is the newest epoch that a thread has seen.

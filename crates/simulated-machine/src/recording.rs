@@ -393,14 +393,21 @@ impl Body {
         match instruction {
             Instruction::Lock { mutex } => {
                 let word = &MUTEX_WORDS[mutex as usize];
-                thread.blocking(|| wait_until(|| word.compare_exchange(0, 1, Acquire, Relaxed).is_ok()));
+                let acquire = || word.compare_exchange(0, 1, Acquire, Relaxed).is_ok();
+                if !thread.passing_fence(acquire) {
+                    thread.blocking(|| wait_until(acquire));
+                }
                 thread.touch_held(Op::MutexLock, object_of(mutex), 0);
             }
             Instruction::Unlock { mutex } => {
                 thread.before_release();
                 thread.touch_held(Op::MutexUnlock, object_of(mutex), 0);
-                // Release: as libc does it.
-                MUTEX_WORDS[mutex as usize].store(0, Release);
+                let word = &MUTEX_WORDS[mutex as usize];
+                // Release, as a locked instruction: as libc does it.
+                thread.passing_fence(|| match thread.world.makes(Mistake::FencePointWithoutFence) {
+                    true => word.store(0, Release),
+                    false => _ = word.swap(0, Release),
+                });
             }
             Instruction::Spawn { thread: child } => {
                 thread.before_release();

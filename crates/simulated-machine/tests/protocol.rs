@@ -465,6 +465,16 @@ fn a_fence_point_without_a_fence_is_found() {
 }
 
 #[test]
+fn a_fence_point_behind_its_fence_is_found() {
+    is_found(
+        "behind",
+        &share_at_a_fence_point(),
+        Mistake::FencePointBehindFence,
+        Some(3),
+    );
+}
+
+#[test]
 fn a_rest_that_ends_without_a_fence_is_found() {
     is_found(
         "rest",

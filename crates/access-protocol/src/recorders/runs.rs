@@ -94,7 +94,6 @@ impl<W: World> Thread<W> {
             self.finish_cells(&held, reach, 0);
             return result;
         }
-        self.pass_fence();
         loop {
             self.split_chunk(address);
             if (address + bytes - 1) / CHUNK_BYTES != address / CHUNK_BYTES {
@@ -129,7 +128,7 @@ impl<W: World> Thread<W> {
             return Ok(result);
         }
         let word = self.world.cell_word(cell);
-        let locked = cell::lock(self.world, word);
+        let locked = self.passing_fence(|| cell::lock(self.world, word));
         if !self.is_split(address) {
             cell::unlock_unused::<W>(word, locked);
             return Err((access, seen));
@@ -193,7 +192,8 @@ impl<W: World> Thread<W> {
             words: [None; CELLS_MAX],
         };
         for i in 0..count {
-            held.words[i] = contended(held.cell(i)).then(|| cell::lock(self.world, self.world.cell_word(held.cell(i))));
+            let word = self.world.cell_word(held.cell(i));
+            held.words[i] = contended(held.cell(i)).then(|| self.passing_fence(|| cell::lock(self.world, word)));
         }
         held
     }

@@ -32,23 +32,45 @@ impl Bytes {
     ///
     /// # Safety
     /// It may be read. (Read-ahead ends with the chunk, so it stays in the page.)
+    #[inline]
     unsafe fn next(&mut self) -> u8 {
-        if self.at == self.filled {
-            let bytes = to_chunk_end(self.next) as usize;
-            let (from, copy) = (self.next as *const u8, self.buffer.as_mut_ptr());
-            // SAFETY: the first byte may be read, hence all bytes of its page.
-            let load = || unsafe { core::ptr::copy_nonoverlapping(from, copy, bytes) };
-            match Local::current() {
-                Some(local) => local.perform(from as u64, bytes as u64, Reach::Reads, load, |_| {
-                    Seen::read(Moved::At(copy))
-                }),
-                None => load(),
-            }
-            self.next += bytes as u64;
-            (self.at, self.filled) = (0, bytes);
-        }
+        // SAFETY: the caller promises that the next byte may be read.
+        let byte = unsafe { self.ahead() }[0];
         self.at += 1;
-        self.buffer[self.at - 1]
+        byte
+    }
+
+    /// The next bytes, at least one.
+    ///
+    /// # Safety
+    /// As for `next`.
+    #[inline]
+    unsafe fn ahead(&mut self) -> &[u8] {
+        if self.at == self.filled {
+            // SAFETY: the caller promises that the next byte may be read.
+            unsafe { self.read_on() };
+        }
+        &self.buffer[self.at..self.filled]
+    }
+
+    /// Reads up to the end of the chunk.
+    ///
+    /// # Safety
+    /// As for `next`.
+    #[inline(never)]
+    unsafe fn read_on(&mut self) {
+        let bytes = to_chunk_end(self.next) as usize;
+        let (from, copy) = (self.next as *const u8, self.buffer.as_mut_ptr());
+        // SAFETY: the first byte may be read, hence all bytes of its page.
+        let load = || unsafe { core::ptr::copy_nonoverlapping(from, copy, bytes) };
+        match Local::current() {
+            Some(local) => local.perform(from as u64, bytes as u64, Reach::Reads, load, |_| {
+                Seen::read(Moved::At(copy))
+            }),
+            None => load(),
+        }
+        self.next += bytes as u64;
+        (self.at, self.filled) = (0, bytes);
     }
 }
 
@@ -102,21 +124,44 @@ unsafe fn length(text: *const c_char, most: usize) -> usize {
     (0..most).find(|_| unsafe { bytes.next() } == 0).unwrap_or(most)
 }
 
-/// Compares up to `most` bytes, until `ends` says that a byte is the last; `fold` is applied to each.
+/// Compares texts of up to `most` bytes; `fold` is applied to each byte.
 ///
 /// # Safety
 /// Both may be read as far as the comparison goes.
-unsafe fn compare(a: *const c_void, b: *const c_void, most: usize, text: bool, fold: fn(u8) -> u8) -> c_int {
+unsafe fn compare(a: *const c_void, b: *const c_void, most: usize, fold: impl Fn(u8) -> u8) -> c_int {
     let (mut a, mut b) = (Bytes::new(a), Bytes::new(b));
     for _ in 0..most {
-        // SAFETY: not past a terminator (text) nor past `most`.
+        // SAFETY: not past a terminator nor past `most`.
         let (x, y) = unsafe { (fold(a.next()), fold(b.next())) };
         if x != y {
             return x as c_int - y as c_int;
         }
-        if text && x == 0 {
+        if x == 0 {
             return 0;
         }
+    }
+    0
+}
+
+/// Compares bytes, a chunk's at a time: the same events as if it was done byte by byte.
+///
+/// # Safety
+/// Both may be read as far as they are equal, and one byte more, up to `bytes`.
+unsafe fn compare_memory(a: *const c_void, b: *const c_void, bytes: usize) -> c_int {
+    let (mut a, mut b) = (Bytes::new(a), Bytes::new(b));
+    let mut left = bytes;
+    while left > 0 {
+        // SAFETY: all bytes before were equal.
+        let (x, y) = unsafe { (a.ahead(), b.ahead()) };
+        let count = left.min(x.len()).min(y.len());
+        if x[..count] != y[..count]
+            && let Some((x, y)) = x.iter().zip(y).find(|(x, y)| x != y)
+        {
+            return *x as c_int - *y as c_int;
+        }
+        a.at += count;
+        b.at += count;
+        left -= count;
     }
     0
 }
@@ -156,19 +201,19 @@ unsafe fn fill(to: *mut c_char, byte: u8, bytes: usize) {
 observed_functions! {
     __refrain_strlen(text: *const c_char) -> usize { length(text, usize::MAX) }
     __refrain_strnlen(text: *const c_char, most: usize) -> usize { length(text, most) }
-    __refrain_memcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare(a, b, bytes, false, same) }
-    __refrain_bcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare(a, b, bytes, false, same) }
+    __refrain_memcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare_memory(a, b, bytes) }
+    __refrain_bcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare_memory(a, b, bytes) }
     __refrain_strcmp(a: *const c_char, b: *const c_char) -> c_int {
-        compare(a.cast(), b.cast(), usize::MAX, true, same)
+        compare(a.cast(), b.cast(), usize::MAX, same)
     }
     __refrain_strncmp(a: *const c_char, b: *const c_char, most: usize) -> c_int {
-        compare(a.cast(), b.cast(), most, true, same)
+        compare(a.cast(), b.cast(), most, same)
     }
     __refrain_strcasecmp(a: *const c_char, b: *const c_char) -> c_int {
-        compare(a.cast(), b.cast(), usize::MAX, true, lower)
+        compare(a.cast(), b.cast(), usize::MAX, lower)
     }
     __refrain_strncasecmp(a: *const c_char, b: *const c_char, most: usize) -> c_int {
-        compare(a.cast(), b.cast(), most, true, lower)
+        compare(a.cast(), b.cast(), most, lower)
     }
     __refrain_memchr(place: *const c_void, byte: c_int, bytes: usize) -> *mut c_void {
         let mut stream = Bytes::new(place);
@@ -210,7 +255,7 @@ observed_functions! {
             if wanted_bytes > text_bytes {
                 break;
             }
-            if compare(text.add(i).cast(), wanted.cast(), wanted_bytes, false, same) == 0 {
+            if compare_memory(text.add(i).cast(), wanted.cast(), wanted_bytes) == 0 {
                 return text.add(i).cast_mut();
             }
         }

@@ -110,7 +110,7 @@ unsafe fn unlock_observed(mutex: *mut pthread_mutex_t) -> c_int {
             let (owner, kind) = unsafe { owner_and_kind(mutex) };
             if owner == local.slot.os_thread.load(Relaxed) {
                 local.touch_held(Op::MutexUnlock, mutex as u64, 0);
-                real()
+                local.operate_mutex(Op::MutexUnlock, mutex as u64, real)
             } else if refuses_others(kind) {
                 // Not ours, and so it remains: only the result is of interest. Its holder goes on using it meanwhile.
                 let result = real();
@@ -143,6 +143,28 @@ unsafe fn owner_and_kind(mutex: *const pthread_mutex_t) -> (u32, u32) {
             mutex.byte_add(8).cast::<u32>().read_volatile(),
             mutex.byte_add(16).cast::<u32>().read_volatile(),
         )
+    }
+}
+
+impl Local {
+    // NOTE [Fences of libc]
+    //
+    // To lock or unlock a mutex that is of the usual kind, and the process's own, libc exchanges its word, by a locked instruction. It
+    // does without if it knows of no other thread. Then nobody takes chunks from us: threads that libc does not know are not
+    // recorded where memory is, and one that begins later does so by way of the kernel. A mutex of another kind may be ours already, so
+    // that libc only counts; and to try may be only to look.
+
+    /// Does `real`, libc's operation on a mutex: a fence point, by libc's own locked instruction if there is one.
+    #[inline]
+    pub(super) fn operate_mutex(&self, op: Op, mutex: u64, real: impl FnOnce() -> c_int) -> c_int {
+        // SAFETY: the program says that it is a mutex.
+        let (_, kind) = unsafe { owner_and_kind(mutex as *const pthread_mutex_t) };
+        if kind == libc::PTHREAD_MUTEX_NORMAL as u32 && op != Op::MutexTryLock {
+            self.access.passing_fence(real)
+        } else {
+            self.access.pass_fence();
+            real()
+        }
     }
 }
 

@@ -66,7 +66,10 @@ fn acquire(
     }
     match local.begin(op, object) {
         Turn::Record => {
-            let result = real();
+            let result = match holding {
+                Holding::Alone => local.operate_mutex(op, object, real),
+                Holding::Shared => real(),
+            };
             match result {
                 // Not acquired: only the result is of interest, not the order.
                 libc::EBUSY
