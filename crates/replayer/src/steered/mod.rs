@@ -76,14 +76,14 @@ use std::thread;
 use std::time::Duration;
 use std::time::Instant;
 
-/// Replays by the gates alone that have to be the same run, one after the other, before nothing is searched for.
-const PROBES: u64 = 3;
+/// Replays by the gates alone that have to be the same run, one after the other, before nothing is searched for: without delays, and with three kinds of them.
+const PROBES: u64 = 4;
 /// Entries of a trace: the last so many are kept.
 const ENTRIES_MAX: u64 = 1 << 20;
 /// Cells of one access that are looked at: those of a copied block.
 const CELLS_MAX: u64 = 8;
-/// An attempt in which no event happens for so long beyond three times the time of the recording is given up.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// An attempt in which no event happens for so long beyond ten times the time of the recording is given up: accesses that are seen take longer.
+const PATIENCE: Duration = Duration::from_millis(300);
 /// The end of the run, which is no event.
 const END: Label = Label(1);
 const FIRST_LABEL: u64 = 2;
@@ -95,6 +95,16 @@ pub fn is_possible(loaded: &LoadedRun) -> bool {
         && loaded.logs.threads.len() > 1
         && loaded.processes.is_empty()
         && loaded.truncated.is_none()
+}
+
+/// A replay of the run by its gates, of which they were thought to be enough, was not the same run: the next search knows better. Returns whether it was so.
+pub fn doubt(loaded: &LoadedRun) -> bool {
+    let (edits_file, state_file) = (
+        loaded.run.file(log_format::edits::FILE_NAME),
+        loaded.run.file(SEARCH_FILE_NAME),
+    );
+    let is_thought_enough = is_possible(loaded) && fs::read(&edits_file).is_ok_and(|edits| edits.is_empty());
+    is_thought_enough && write_whole(&state_file, &[]).is_ok() && fs::remove_file(&edits_file).is_ok()
 }
 
 /// Puts the edits that were found for the run into its schedule. None: its gates are enough.
@@ -256,11 +266,12 @@ fn tuning() -> Tuning {
 
 fn comes_back_by_gates(loaded: &LoadedRun, stage: Option<&Stage>, gates: &Schedule, run_name: &str) -> Result<bool> {
     let plan = Plan::in_temporary(loaded, vec![gates.clone()])?;
-    let watch = Watch {
-        patience: replay::default_patience(loaded),
-        ..watch()
-    };
-    for _ in 0..PROBES {
+    for probe in 0..PROBES {
+        let watch = Watch {
+            patience: replay::default_patience(loaded),
+            jitter_seed: probe,
+            ..watch()
+        };
         let observed = supervise::replay_once(loaded, stage, &plan, &watch, Show::Nothing)?;
         if !replay::judge(loaded, &plan, &observed, run_name).identical {
             return Ok(false);
@@ -354,7 +365,7 @@ impl<'a> Worker<'a> {
             stage,
             plan: Plan::in_temporary(loaded, vec![schedule.clone()])?,
             watch: Watch {
-                patience: PATIENCE + Duration::from_millis(recorded.saturating_mul(3)),
+                patience: PATIENCE + Duration::from_millis(recorded.saturating_mul(10)),
                 ..watch()
             },
         })
@@ -615,5 +626,65 @@ fn use_of(entry: &AccessEntry, cell: u64) -> Use {
         thread: entry.place.thread,
         events: entry.place.calls,
         writes: entry.flags & flag::WRITES != 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime_abi::turns_file::Place;
+
+    fn entry(thread: u32, events: u64, address: u64, bytes: u64, flags: u32) -> AccessEntry {
+        AccessEntry {
+            place: Place {
+                thread,
+                calls: events,
+                nth: bytes,
+                address,
+                ..Place::default()
+            },
+            flags,
+            ..AccessEntry::default()
+        }
+    }
+
+    #[test]
+    fn accesses_that_race_are_named_by_their_cells_and_how_many_came_before() {
+        let event = |thread: u32, index: u64| LoggedEvent {
+            thread: ThreadIndex(thread),
+            index,
+            label: Label(9),
+            kind: EventKind::Call,
+        };
+        let log = EventLog::new(vec![event(0, 0), event(1, 0), event(0, 1)]).expect("a log");
+        let facts = Facts {
+            places: places_of(&log),
+            log: &log,
+            clocks: None,
+        };
+        let entries = [
+            entry(0, 0, 100, 4, flag::WRITES),
+            // Nobody else comes there.
+            entry(0, 0, 200, 8, flag::WRITES),
+            entry(0, 0, 0, 0, flag::EVENT),
+            // Over the end of a cell.
+            entry(1, 0, 92, 12, 0),
+            entry(1, 0, 96, 1, 0),
+        ];
+        let (points, accesses) = facts.trace(&entries, &mut BTreeMap::new());
+        let found: Vec<(u32, u64, u64, usize)> = accesses
+            .iter()
+            .map(|access| {
+                (
+                    access.id.block.thread.0,
+                    access.id.address,
+                    access.id.nth,
+                    access.passed,
+                )
+            })
+            .collect();
+        assert_eq!(found, [(0, 96, 0, 0), (1, 96, 0, 1), (1, 96, 1, 1)]);
+        let spot = points[0].spot;
+        assert_eq!((points.len(), spot.thread.0, spot.calls, points[0].next), (1, 0, 0, 0));
     }
 }
