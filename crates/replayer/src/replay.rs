@@ -99,7 +99,7 @@ pub fn replay(recovered: Recovered, options: &ReplayOptions) -> Result<Replayed>
     let verdict = kept.expect("a run is replayed at least once");
     let mut notes = notes(&loaded);
     notes.extend(steered::note(&plan.schedule));
-    if identical < options.times && steered::doubt(&loaded) {
+    if identical < options.times && options.inputs == Inputs::Answered && steered::doubt(&loaded) {
         notes.push(format!(
             "its threads race, and its replays differ: `refrain solve {}` searches for the order of their accesses",
             options.run_name

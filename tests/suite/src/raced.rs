@@ -1,5 +1,6 @@
 //! Scope sync, programs whose threads race: where the order of synchronisation is not enough, the order of accesses is searched for, and the run comes back.
 use crate::Checked;
+use crate::debugger::gdb_is_there;
 use crate::failed;
 use crate::guest::Ending;
 use crate::guest::Guest;
@@ -80,6 +81,20 @@ fn check_what_is_kept(sandbox: &Sandbox, recorded: &Recorded) -> Checked {
     require(text.contains("found by searching"), || {
         explained.told("expected to be told that the order was found by searching")
     })?;
+    if gdb_is_there() {
+        let script = sandbox.write("commands.gdb", "run\nquit\n")?;
+        let line = sandbox
+            .refrain(["replay", "--gdb"])
+            .arg(&recorded.directory)
+            .arg("-x")
+            .arg(&script)
+            .args(["--", "--batch", "-nh"])
+            .within(LIMIT);
+        let debugged = sandbox.run(&line)?;
+        require(!debugged.stderr_text().contains("diverged"), || {
+            debugged.told("the replay under gdb is another run")
+        })?;
+    }
     // The judge sees what is kept before each replay.
     let edits = recorded.directory.join("moves");
     fs::write(&edits, "delay 77.0.0.40.0\n")?;

@@ -23,6 +23,7 @@ pub(super) fn recover(run: &mut Recovering<'_>) -> Result<Vec<Found>> {
             run.sought = Sought::InVain;
             return Ok(found);
         }
+        (Search::Once(_), Searching::NotBegun) if steered::is_long(&run.loaded) => return Ok(found),
         (Search::Once(options) | Search::Always(options), _) => options,
     };
     if !run.options.to_replay {

@@ -78,6 +78,8 @@ use std::time::Instant;
 
 /// Replays by the gates alone that have to be the same run, one after the other, before nothing is searched for: without delays, and with three kinds of them.
 const PROBES: u64 = 4;
+/// They take no longer than this, but for the first; and where that is expected to take longer, there is none before somebody asks for a search.
+const PROBED_MAX: Duration = Duration::from_secs(3);
 /// Entries of a trace: the last so many are kept.
 const ENTRIES_MAX: u64 = 1 << 20;
 /// Cells of one access that are looked at: those of a copied block.
@@ -97,14 +99,27 @@ pub fn is_possible(loaded: &LoadedRun) -> bool {
         && loaded.truncated.is_none()
 }
 
+/// Does it take long to see whether gates are enough? Then a replay is it that shows it.
+pub fn is_long(loaded: &LoadedRun) -> bool {
+    recorded_ms(loaded) > PROBED_MAX.as_millis() as u64
+}
+
+fn recorded_ms(loaded: &LoadedRun) -> u64 {
+    loaded.meta.ending.as_ref().map_or(0, |ending| ending.duration_ms)
+}
+
 /// A replay of the run by its gates, of which they were thought to be enough, was not the same run: the next search knows better. Returns whether it was so.
 pub fn doubt(loaded: &LoadedRun) -> bool {
     let (edits_file, state_file) = (
         loaded.run.file(log_format::edits::FILE_NAME),
         loaded.run.file(SEARCH_FILE_NAME),
     );
-    let is_thought_enough = is_possible(loaded) && fs::read(&edits_file).is_ok_and(|edits| edits.is_empty());
-    is_thought_enough && write_whole(&state_file, &[]).is_ok() && fs::remove_file(&edits_file).is_ok()
+    let is_without_edits = fs::read(&edits_file).map_or(true, |edits| edits.is_empty());
+    if !is_possible(loaded) || !is_without_edits || state_file.exists() || write_whole(&state_file, &[]).is_err() {
+        return false;
+    }
+    let _ = fs::remove_file(&edits_file);
+    true
 }
 
 /// Puts the edits that were found for the run into its schedule. None: its gates are enough.
@@ -266,7 +281,11 @@ fn tuning() -> Tuning {
 
 fn comes_back_by_gates(loaded: &LoadedRun, stage: Option<&Stage>, gates: &Schedule, run_name: &str) -> Result<bool> {
     let plan = Plan::in_temporary(loaded, vec![gates.clone()])?;
+    let started = Instant::now();
     for probe in 0..PROBES {
+        if probe > 0 && started.elapsed() > PROBED_MAX {
+            break;
+        }
         let watch = Watch {
             patience: replay::default_patience(loaded),
             jitter_seed: probe,
@@ -359,13 +378,12 @@ struct Raw {
 
 impl<'a> Worker<'a> {
     fn prepare(loaded: &'a LoadedRun, stage: Option<&'a Stage>, schedule: &Schedule) -> Result<Worker<'a>> {
-        let recorded = loaded.meta.ending.as_ref().map_or(0, |ending| ending.duration_ms);
         Ok(Worker {
             loaded,
             stage,
             plan: Plan::in_temporary(loaded, vec![schedule.clone()])?,
             watch: Watch {
-                patience: PATIENCE + Duration::from_millis(recorded.saturating_mul(10)),
+                patience: PATIENCE + Duration::from_millis(recorded_ms(loaded).saturating_mul(10)),
                 ..watch()
             },
         })
@@ -418,10 +436,10 @@ fn window_of(trace: &Trace) -> Option<&Window> {
 }
 
 /// What answers are made with.
-#[derive(Clone, Copy)]
-struct Facts<'a, P = Vec<Vec<usize>>> {
+struct Facts<'a> {
     log: &'a EventLog,
-    places: P,
+    /// Of each thread: where its events are in the log.
+    places: Vec<Vec<usize>>,
     clocks: Option<&'a Clocks>,
 }
 
