@@ -86,6 +86,8 @@ const ENTRIES_MAX: u64 = 1 << 20;
 const CELLS_MAX: u64 = 8;
 /// An attempt in which no event happens for so long beyond ten times the time of the recording is given up: accesses that are seen take longer.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// The same for replays by the gates alone, which others may hold up. If one of them is given up too early, more is searched for than needed.
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 /// The end of the run, which is no event.
 const END: Label = Label(1);
 const FIRST_LABEL: u64 = 2;
@@ -102,6 +104,10 @@ pub fn is_possible(loaded: &LoadedRun) -> bool {
 /// Does it take long to see whether gates are enough? Then a replay is it that shows it.
 pub fn is_long(loaded: &LoadedRun) -> bool {
     recorded_ms(loaded) > PROBED_MAX.as_millis() as u64
+}
+
+fn patience(loaded: &LoadedRun) -> Duration {
+    PATIENCE + Duration::from_millis(recorded_ms(loaded).saturating_mul(10))
 }
 
 fn recorded_ms(loaded: &LoadedRun) -> u64 {
@@ -287,7 +293,7 @@ fn comes_back_by_gates(loaded: &LoadedRun, stage: Option<&Stage>, gates: &Schedu
             break;
         }
         let watch = Watch {
-            patience: replay::default_patience(loaded),
+            patience: PROBE_PATIENCE + patience(loaded),
             jitter_seed: probe,
             ..watch()
         };
@@ -383,7 +389,7 @@ impl<'a> Worker<'a> {
             stage,
             plan: Plan::in_temporary(loaded, vec![schedule.clone()])?,
             watch: Watch {
-                patience: PATIENCE + Duration::from_millis(recorded_ms(loaded).saturating_mul(10)),
+                patience: patience(loaded),
                 ..watch()
             },
         })
