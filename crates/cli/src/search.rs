@@ -96,11 +96,19 @@ pub fn tell(sought: &Sought, name: &str) -> Option<i32> {
         Sought::Nothing => None,
         Sought::InVain => {
             say(format_args!(
-                "the order of its threads was searched for, and not found: refrain solve {name} goes on from there"
+                "the order of what its threads did was searched for, and not found: refrain solve {name} goes on from there"
             ));
             None
         }
         Sought::Now(searched) => {
+            if let (SearchOutcome::Found(plan), true) = (&searched.outcome, searched.of_accesses) {
+                say(format_args!(
+                    "its threads race: an order of their accesses with {} edits was found in {} replays ({:.1} s), and is kept with the run",
+                    plan.edits.len(),
+                    searched.statistics.attempts,
+                    searched.elapsed.as_secs_f64()
+                ));
+            }
             explain(searched, name);
             searched.interrupted
         }
@@ -197,9 +205,18 @@ pub fn print(run: &RunDirectory, searched: &Searched, name: &str, as_json: bool)
 fn explain(searched: &Searched, name: &str) {
     match &searched.outcome {
         SearchOutcome::Found(_) => {}
+        SearchOutcome::Stopped if searched.of_accesses => say(format_args!(
+            "its threads race, and the order of their accesses was not found in {} replays, which met {} of {} events; what is known is kept: refrain solve {name} goes on \
+             from there. With --scope memory that order is recorded",
+            searched.statistics.attempts, searched.met, searched.events
+        )),
         SearchOutcome::Stopped => say(format_args!(
             "stopped after {} replays; what is known is kept: refrain solve {name} goes on from there",
             searched.statistics.attempts
+        )),
+        SearchOutcome::Exhausted { met } if searched.of_accesses => say(format_args!(
+            "no order of the accesses that race was found that meets more than {met} of {} events: record it with --scope memory, which records that order",
+            searched.events
         )),
         SearchOutcome::Exhausted { met } => say(format_args!(
             "no schedule was found that meets more than {met} of {} events: build the program with refrain cc and record it with \

@@ -166,11 +166,10 @@ pub fn explain(
         _ => format!("refrain dump {run_name}"),
     };
     if loaded.meta.settings.scope == Scope::Sync {
-        explained.hint = Some(
-            "it was recorded at scope sync, without plain accesses to memory. If unsafe or C code may race, record it with \
-             --scope memory (cargo refrain builds for it)"
-                .to_owned(),
-        );
+        explained.hint = Some(format!(
+            "it was recorded at scope sync, without plain accesses to memory. If unsafe or C code may race, `refrain solve --again {run_name}` searches for \
+             the order of what raced; or record it with --scope memory (cargo refrain builds for it)"
+        ));
     }
     explained
 }

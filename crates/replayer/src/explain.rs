@@ -8,6 +8,7 @@ use crate::recovery::RecoverOptions;
 use crate::replay;
 use crate::replay::Verdict;
 use crate::rust_std;
+use crate::steered;
 use crate::supervise;
 use crate::supervise::Watch;
 use crate::symbols::Symbols;
@@ -96,7 +97,8 @@ pub(crate) fn traced(run: RunDirectory, run_name: &str, observer: &dyn Observer)
     };
     let observed = supervise::replay_once(&loaded, stage.as_ref(), &plan, &watch, Show::Nothing)?;
     let verdict = replay::judge(&loaded, &plan, &observed, run_name);
-    let notes = replay::notes(&loaded);
+    let mut notes = replay::notes(&loaded);
+    notes.extend(steered::note(&plan.schedule));
     let chosen = loaded.all().position(|part| part.beginning.process == process);
     let chosen = chosen.unwrap_or(0);
     let slots = match chosen {

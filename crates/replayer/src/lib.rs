@@ -44,6 +44,7 @@ mod rust_std;
 mod search;
 mod sites;
 mod stage;
+mod steered;
 mod supervise;
 mod symbols;
 mod sys;

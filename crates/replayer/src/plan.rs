@@ -94,7 +94,7 @@ impl Plan {
     fn put_turns(loaded: &LoadedRun, schedule: &Schedule) -> bool {
         let path = loaded.run.file(turns_file::FILE_NAME);
         run_store::remove_abandoned_parts(&path);
-        let Some(turns) = schedule.turns() else {
+        let Some(turns) = schedule.one_at_a_time() else {
             return true;
         };
         let bytes = log_format::turns::encode(turns, &Wanted::default());
@@ -103,7 +103,7 @@ impl Plan {
 
     fn in_directory_of_its_own(loaded: &LoadedRun, schedule: Schedule) -> Result<Plan> {
         let temporary = Temporary::create()?;
-        if let Some(turns) = schedule.turns() {
+        if let Some(turns) = schedule.one_at_a_time() {
             turns::write(&temporary.path, turns, &Wanted::default())?;
         }
         write_schedule(&temporary.path.join(schedule_file::FILE_NAME), &schedule)?;

@@ -8,6 +8,7 @@ use crate::loaded::LoadedRun;
 use crate::plan::Plan;
 use crate::record::Show;
 use crate::recovery::Recovered;
+use crate::steered;
 use crate::supervise;
 use crate::supervise::Observed;
 use crate::supervise::Watch;
@@ -97,6 +98,13 @@ pub fn replay(recovered: Recovered, options: &ReplayOptions) -> Result<Replayed>
     }
     let verdict = kept.expect("a run is replayed at least once");
     let mut notes = notes(&loaded);
+    notes.extend(steered::note(&plan.schedule));
+    if identical < options.times && options.inputs == Inputs::Answered && steered::doubt(&loaded) {
+        notes.push(format!(
+            "its threads race, and its replays differ: `refrain solve {}` searches for the order of their accesses",
+            options.run_name
+        ));
+    }
     if options.inputs == Inputs::Live {
         notes.push(
             "its inputs were live: what it read and printed may be other than recorded, and is not compared".to_owned(),

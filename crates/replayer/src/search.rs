@@ -88,6 +88,8 @@ pub struct Searched {
     pub events: usize,
     pub met: usize,
     pub elapsed: Duration,
+    /// At scope sync: what was searched for is the order of accesses that race (`steered/mod.rs`).
+    pub of_accesses: bool,
 }
 
 impl Searched {
@@ -112,6 +114,7 @@ impl Searched {
             events: settled.events as usize,
             met: settled.reached as usize,
             elapsed: started.elapsed(),
+            of_accesses: false,
         }
     }
 }
@@ -183,6 +186,7 @@ pub fn search(
             events,
             met: events,
             elapsed: started.elapsed(),
+            of_accesses: false,
         });
     }
     let state_file = run.file(SEARCH_FILE_NAME);
@@ -263,6 +267,7 @@ pub fn search(
         events,
         met: search.progress().met,
         elapsed: started.elapsed(),
+        of_accesses: false,
     })
 }
 

@@ -239,6 +239,8 @@ impl<'a> Setting<'a> {
                     jitter_seed: NonZeroU64::new(watch.jitter_seed),
                     trace: watch.trace,
                     counting: watch.counting,
+                    // What is live may wait for others, who do not run.
+                    steered: plan.schedule.steered().is_some() && watch.inputs == Inputs::Answered,
                     panic_count: watch.trace.then(|| Symbols::load(&loaded.run).panic_count()).flatten(),
                     ..loaded.meta.settings.in_replay(policies(loaded, watch.inputs)?)
                 },

@@ -19,6 +19,7 @@ mod method;
 mod points;
 mod record;
 mod schedule;
+mod steered;
 mod turns;
 mod whole;
 

@@ -19,14 +19,29 @@ pub enum ScheduleKind {
     Gates,
     /// One thread at a time, in the order of their inputs: what threads did to each other in between is not recorded.
     Turns(Turns),
+    /// The gates hold; of threads that could go on by them one goes on at a time, by an order of all events, with edits before accesses: what
+    /// threads that race did to each other was not recorded, and these edits were found by searching.
+    Steered(Turns),
 }
 
 impl Schedule {
     pub fn turns(&self) -> Option<&Turns> {
         match &self.kind {
-            ScheduleKind::Gates => None,
+            ScheduleKind::Gates | ScheduleKind::Steered(_) => None,
             ScheduleKind::Turns(turns) => Some(turns),
         }
+    }
+
+    pub fn steered(&self) -> Option<&Turns> {
+        match &self.kind {
+            ScheduleKind::Gates | ScheduleKind::Turns(_) => None,
+            ScheduleKind::Steered(order) => Some(order),
+        }
+    }
+
+    /// What one thread at a time follows, of either kind.
+    pub fn one_at_a_time(&self) -> Option<&Turns> {
+        self.turns().or_else(|| self.steered())
     }
 }
 

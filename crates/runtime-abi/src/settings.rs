@@ -195,6 +195,8 @@ settings! {
     jitter_seed: Option<NonZeroU64> = None;
     /// Replay: every thread writes down what it does (`trace_file`).
     trace: bool = false;
+    /// Replay of a run of scope sync: one thread runs at a time, plain accesses are seen, and threads stop before those that edits name (`turns_file`).
+    steered: bool = false;
     /// Compiled code counts control transfers instead of asking at every access.
     counting: CountingFor = CountingFor::Nothing;
     /// Replay: how threads wait at gates.

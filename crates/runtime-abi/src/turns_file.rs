@@ -137,6 +137,8 @@ pub mod flag {
     pub const FOLLOWED: u32 = 4;
     /// No access: a synchronisation of a thread that is followed; the address is what it is about.
     pub const SYNCHRONISES: u32 = 8;
+    /// No access: an event, where gates order the threads as well (`RunSettings::steered`).
+    pub const EVENT: u32 = 16;
 }
 
 /// Values of [`SwitchPoint::what`].

@@ -20,6 +20,7 @@ use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::RunSettings;
 use runtime_abi::ThreadSlot;
 use runtime_abi::counting::CountingFor;
+use runtime_abi::memory_map;
 use runtime_abi::own_steps_file::compared_object;
 
 /// What every call of ours looks at, in one line of the cache: after a system call, little of ours is left in there.
@@ -58,6 +59,7 @@ pub struct Switches {
     writes_shared: AtomicBool,
     /// One of `VectorUse`.
     vectors: AtomicU8,
+    steered: AtomicBool,
 }
 
 /// What there is to do with access vectors.
@@ -92,6 +94,7 @@ pub static SWITCHES: Switches = Switches {
     shares_memory: AtomicBool::new(false),
     writes_shared: AtomicBool::new(false),
     vectors: AtomicU8::new(0),
+    steered: AtomicBool::new(false),
 };
 
 /// Read by compiled code at every function's entry: are plain accesses observed?
@@ -113,6 +116,12 @@ pub fn inputs_only() -> bool {
 #[inline]
 pub fn orders_sync() -> bool {
     SWITCHES.orders_sync.load(Relaxed)
+}
+
+/// Replay at scope `sync`: does one thread run at a time, with its plain accesses seen (`steered/`)?
+#[inline]
+pub fn is_steered() -> bool {
+    SWITCHES.steered.load(Relaxed)
 }
 
 /// Does the run's method go by the values of accesses?
@@ -220,9 +229,10 @@ pub fn counts_for_points() -> bool {
     SWITCHES.counting.load(Relaxed) == CountingFor::Points as u8
 }
 
-/// Is this object at the address that it had when it was recorded? Where a hybrid schedule is enforced, it may lie elsewhere.
+/// Is this object at the address that it had when it was recorded? Where a hybrid schedule is enforced, it may lie elsewhere; and where other versions
+/// of functions run than were recorded, what is on a stack does.
 pub fn compares_object(object: u64) -> bool {
-    !counts_for_points() || compared_object(object) != 0
+    !(counts_for_points() || is_steered() && !memory_map::ARENA.contains(object)) || compared_object(object) != 0
 }
 
 #[inline]
@@ -325,6 +335,7 @@ pub fn attach(settings: &RunSettings) {
         .store(!is_sync && settings.one_at_a_time, Relaxed);
     SWITCHES.counting.store(settings.counting as u8, Relaxed);
     SWITCHES.measures_waits.store(settings.measure_waits, Relaxed);
+    SWITCHES.steered.store(settings.steered, Relaxed);
 }
 
 /// System calls come to us from now on, the commonest ones the quick way if that is enough.
@@ -336,7 +347,7 @@ pub fn observe_calls(is_quick: bool) {
 pub fn observe(has_quick_atomics: bool) {
     // Release: pairs with nothing in this process; the tool looks at it.
     header().progress.attached.store(1, Release);
-    observe_memory(header().settings.scope.is(Scope::Memory));
+    observe_memory(header().settings.scope.is(Scope::Memory) || is_steered());
     SWITCHES.quick_atomics.store(has_quick_atomics, Relaxed);
 }
 
@@ -356,6 +367,7 @@ pub fn observe_nothing() {
     SWITCHES.quick_atomics.store(false, Relaxed);
     SWITCHES.counting.store(0, Relaxed);
     use_vectors(VectorUse::None);
+    SWITCHES.steered.store(false, Relaxed);
     observe_memory(false);
 }
 

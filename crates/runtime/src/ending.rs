@@ -105,6 +105,7 @@ pub extern "C" fn on_fatal(signal: c_int, info: *mut libc::siginfo_t, _context: 
         if local.replay.releasing.take() {
             local.complete();
         }
+        local.require_death(signal as u32);
         // SAFETY: the kernel passes what it knows about the signal.
         local.trace_fatal(signal, unsafe { (*info).si_addr() } as u64);
         note_end(local, signal as u32);
@@ -224,6 +225,9 @@ fn wait_for_others() {
     }
     turns::process_order::pass_on();
     schedule::wait_until_others_are_done(local.index);
+    if control::is_steered() {
+        return;
+    }
     // One of them may have been writing: there is more of it to be seen than there are events.
     let mut waited = 0;
     while waited < GOING_NS && !local::some_end_unseen() && !schedule::others_have_stopped(local.index) {

@@ -74,6 +74,7 @@ mod slots;
 mod sources;
 mod standstill;
 mod startup;
+mod steered;
 mod sys;
 mod tasks;
 mod this_machine;

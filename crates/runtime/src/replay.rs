@@ -12,6 +12,7 @@ use crate::schedule;
 use crate::slots::GATES;
 use crate::slots::has_processors;
 use crate::standstill;
+use crate::steered;
 use crate::sys;
 use crate::trace_file;
 use crate::turns;
@@ -31,6 +32,7 @@ use turn_scheduler::gates::Waited;
 /// Maps the schedule, and the orders of inputs that go with it.
 pub fn open_schedule() {
     schedule::open();
+    steered::open();
     if control::inputs_only() {
         if turns::is_on() {
             turns::open();
@@ -79,6 +81,7 @@ impl Local {
             self.leave_schedule(divergence::SURVIVED, doing, 0, 0, 0);
             return None;
         }
+        self.await_place(event);
         // A sleeper may have lowered the gate.
         self.wake_sleepers();
         self.arm_gate();
@@ -102,6 +105,7 @@ impl Local {
         if control::counts_for_trace() && doing.kind != Kind::Run {
             self.note_ordered(doing, last);
         }
+        self.note_event(doing);
         last
     }
 
@@ -149,7 +153,7 @@ impl Local {
 
     /// May a loop of so many events run without checks? Records for its first event are of cells it held throughout.
     pub fn pass_loop(&self, events: u64) -> bool {
-        if trace_file::is_on() {
+        if trace_file::is_on() || control::is_steered() {
             return false;
         }
         let event = self.event();
@@ -207,6 +211,9 @@ impl Local {
 
     /// Waits until `thread` has completed `count` events.
     fn wait_for(&self, thread: u32, count: u64) {
+        if control::is_steered() {
+            return self.wait_steered(thread, count);
+        }
         // Acquire: as in `Gates::wait_for`, which looks again.
         if control::counts_for_trace() && control::slot(thread).count.load(Acquire) < count {
             self.leave_turn();
@@ -248,6 +255,7 @@ impl Local {
         release_streams();
         self.slot.state.store(thread_state::STOPPED, Release);
         turns::stop(self.index);
+        steered::leave(self);
         debugger::after_stop(schedule::is_over);
         standstill::sleep_forever();
     }
@@ -285,7 +293,7 @@ impl Local {
             turns::follow_others(self.index);
             // Release: pairs with the Acquire in `has_diverged` and in the replayer.
             header.divergence.kind.store(kind, Release);
-            if turns::is_on() {
+            if turns::is_on() || control::is_steered() {
                 standstill::by_divergence();
             }
             debugger::after_divergence();

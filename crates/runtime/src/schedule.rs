@@ -4,6 +4,7 @@ use crate::debugger;
 use crate::failure;
 use crate::policy;
 use crate::standstill;
+use crate::steered;
 use crate::sys;
 use crate::trace_file;
 use core::cell::Cell;
@@ -160,6 +161,9 @@ pub fn is_cancelled_at_an_event(thread: u32) -> bool {
 /// last recorded one.
 const SURVIVAL_EVENTS: u64 = 1 << 20;
 
+/// The same where plain accesses are no events.
+const STEERED_SURVIVAL_EVENTS: u64 = 16;
+
 /// A thread's place in its part of the schedule.
 pub struct Cursor {
     pub gates: Cell<&'static [GateEntry]>,
@@ -202,7 +206,11 @@ impl Cursor {
             let how = slot.signal.load(Relaxed);
             self.events.set(if how != 0 { u64::MAX } else { thread.events });
             if how != 0 {
-                self.survival.set(thread.events.saturating_add(SURVIVAL_EVENTS));
+                let more = match control::is_steered() {
+                    true => STEERED_SURVIVAL_EVENTS,
+                    false => SURVIVAL_EVENTS,
+                };
+                self.survival.set(thread.events.saturating_add(more));
             }
             if how != 0 && how != ENDED_BY_EXIT {
                 self.death.set(thread.events);
@@ -215,7 +223,7 @@ impl Cursor {
     /// The fast path runs up to the next gate, and never past the end of the recording.
     pub fn arm(&self, slot: &ThreadSlot) {
         // Traced: every check of compiled code fails, so that the runtime sees every access.
-        if trace_file::is_on() || control::counts_for_trace() {
+        if trace_file::is_on() || control::counts_for_trace() || control::is_steered() {
             return slot.gate.store(0, Relaxed);
         }
         let next = self.gates.get().first().map_or(u64::MAX, |gate| gate.event);
@@ -231,6 +239,7 @@ impl Cursor {
 
 /// Replay: waits until every thread but `me` has completed all the events that it had.
 pub fn wait_until_others_are_done(me: u32) {
+    steered::wait_for_others(me);
     let mut waited = 0;
     // A traced replay is slow; whether it moves at all, the tool sees.
     while (waited < PATIENCE_NS || trace_file::is_on()) && !others_are_done(me) {

@@ -15,6 +15,7 @@ use crate::real;
 use crate::replay;
 use crate::run_directory;
 use crate::sites;
+use crate::steered;
 use crate::sys;
 use crate::turns;
 use crate::vectors;
@@ -171,6 +172,7 @@ fn take_over() {
     }
     Local::install(local);
     turns::begin(index);
+    steered::begin(index);
     control::observe(policy::may_be_quick());
 }
 

@@ -14,6 +14,8 @@
 //! 5. *Turns* ([`turns`]), if the schedule is of that kind: it has every input, in the order of their times, and its edits name places
 //!    that there are. What threads read between their inputs is not in the logs: a replay shows it.
 //!
+//! 6. *Steered* ([`steered`]): it has every event, none before what its gates wait for, and its edits name places that there are.
+//!
 //! Hybrid schedules have a judge of their own, [`hybrid`]: it is asked whether they order what happened in a traced replay.
 //!
 //! Each step is linear in the length of logs and schedule (times the number of threads that run at once, for the clocks),
@@ -26,6 +28,7 @@ mod execution;
 pub mod hybrid;
 mod memory;
 mod requirements;
+mod steered;
 mod turns;
 mod verdict;
 
@@ -58,6 +61,7 @@ pub fn check(logs: &Logs, schedule: &Schedule) -> Result<Verdict, Rejection> {
     match &schedule.kind {
         ScheduleKind::Gates => {}
         ScheduleKind::Turns(order) => turns::check(logs, order).map_err(Rejection::Order)?,
+        ScheduleKind::Steered(order) => steered::check(schedule, order).map_err(Rejection::Order)?,
     }
     let events = |thread: &run_model::ThreadSchedule| thread.events;
     Ok(Verdict {

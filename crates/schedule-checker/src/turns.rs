@@ -159,9 +159,15 @@ fn check_order(inputs: &[&[Placed]], turns: &Turns) -> Result<(), Disorder> {
 }
 
 fn check_edits(inputs: &[&[Placed]], edits: &[ScheduleEdit]) -> Result<(), Disorder> {
+    let inputs: Vec<u64> = inputs.iter().map(|own| own.len() as u64).collect();
+    check_edits_in(&inputs, edits)
+}
+
+/// Are they at places that there are, if each thread has so many inputs, or events?
+pub(crate) fn check_edits_in(inputs: &[u64], edits: &[ScheduleEdit]) -> Result<(), Disorder> {
     let is_there = |spot: &Spot| {
         let own = inputs.get(spot.thread.0 as usize);
-        own.is_some_and(|own| spot.calls <= own.len() as u64)
+        own.is_some_and(|own| spot.calls <= *own)
     };
     for (index, made) in edits.iter().enumerate() {
         let (is_possible, is_alone) = match made {

@@ -58,7 +58,7 @@ pub fn trials() -> Result<Vec<Trial>, String> {
     Ok(trials)
 }
 
-fn gdb_is_there() -> bool {
+pub fn gdb_is_there() -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).any(|folder| folder.join("gdb").is_file())
 }

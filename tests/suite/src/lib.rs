@@ -55,6 +55,7 @@ pub mod probe;
 pub mod processes;
 pub mod projects;
 pub mod promised;
+pub mod raced;
 pub mod readme;
 pub mod recording;
 pub mod rust;

@@ -36,6 +36,7 @@ use refrain_suite::probe;
 use refrain_suite::processes;
 use refrain_suite::projects;
 use refrain_suite::promised;
+use refrain_suite::raced;
 use refrain_suite::readme;
 use refrain_suite::rust;
 use refrain_suite::schedules;
@@ -54,6 +55,7 @@ fn trials() -> Result<Vec<Trial>, String> {
     trials.extend(projects::trials());
     trials.extend(rust::trials());
     trials.extend(readme::trials()?);
+    trials.extend(raced::trials()?);
     trials.extend(coverage::trials()?);
     trials.extend(bugs::trials()?);
     trials.extend(serial::trials()?);

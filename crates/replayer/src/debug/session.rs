@@ -23,6 +23,7 @@ use run_store::ControlFile;
 use run_store::FailurePoint;
 use run_store::Outcome;
 use run_store::RunMeta;
+use run_store::RunSettings;
 use run_store::Text;
 use run_store::write_whole;
 use runtime_abi::CONTROL_ADDRESS;
@@ -71,6 +72,8 @@ struct Process {
     beginning: Beginning,
     /// Its threads are replayed one at a time.
     takes_turns: bool,
+    /// The same, under gates.
+    is_steered: bool,
 }
 
 /// What the Python script knows about the run.
@@ -146,6 +149,7 @@ impl Session {
             pid: loaded.pid,
             beginning: loaded.beginning.clone(),
             takes_turns: turns::are_taken(loaded),
+            is_steered: plan.schedule.steered().is_some(),
         };
         let launch = Launch {
             meta: loaded.meta.clone(),
@@ -220,10 +224,13 @@ impl Launch {
             .iter()
             .zip(&all_sites)
             .map(|(process, call_sites)| Setting {
-                settings: self.meta.settings.in_replay(match process.takes_turns {
-                    true => Pair::REPLAY_IN_TURNS,
-                    false => Pair::REPLAY,
-                }),
+                settings: RunSettings {
+                    steered: process.is_steered,
+                    ..self.meta.settings.in_replay(match process.takes_turns {
+                        true => Pair::REPLAY_IN_TURNS,
+                        false => Pair::REPLAY,
+                    })
+                },
                 ended_in: process.ended_in,
                 call_sites,
                 pid: process.pid,

@@ -58,6 +58,9 @@ impl Local {
                 Atomic::Yes => self.perform_between_steps(access),
             };
         }
+        if control::is_steered() && atomic == Atomic::No {
+            return self.perform_steered(address, bytes, reach, access);
+        }
         let gate = if self.event() >= self.slot.gate.load(Relaxed) {
             self.at_safe_point();
             self.pass_gate(PLAIN)

@@ -60,6 +60,9 @@ impl Local {
         if policy::is_free() {
             return true;
         }
+        if control::is_steered() {
+            return false;
+        }
         if policy::is_imposed() {
             self.pass_acquisitions();
         }

@@ -29,11 +29,12 @@ impl Local {
         self.leave_vectors();
     }
 
-    /// So many plain accesses are complete. Where a hybrid schedule is enforced, they are no events.
+    /// So many plain accesses are complete. Where a hybrid schedule is enforced, or a run of scope sync replayed, they are no events.
     #[inline]
     pub fn complete_many(&self, events: u64) {
         match control::counts_for_points() {
             true => self.pass_places(events),
+            false if control::is_steered() => {}
             false => self.access.complete_many(events),
         }
     }

@@ -1,5 +1,6 @@
 //! Where one thread stands in a replay.
 use crate::schedule::Cursor;
+use crate::steered::Looking;
 use crate::trace_file::Trace;
 use core::cell::Cell;
 use runtime_abi::relay::Relay;
@@ -16,6 +17,8 @@ pub struct ReplayState {
     pub relay: Cell<Relay>,
     /// This thread's id in the recording, if it has asked for it.
     pub recorded_tid: Cell<usize>,
+    /// Steered: what it looks at again and again.
+    pub looking: Looking,
     /// Inside a real call that releases something. When it was recorded, its event was complete by then.
     pub releasing: Cell<bool>,
 }
@@ -28,6 +31,7 @@ impl ReplayState {
             spins: Cell::new(SPINS_AT_FIRST),
             relay: Cell::new(Relay::Auto),
             recorded_tid: Cell::new(0),
+            looking: Looking::new(),
             releasing: Cell::new(false),
         }
     }

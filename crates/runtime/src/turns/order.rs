@@ -34,6 +34,29 @@ pub fn open() {
     checkpoint::open();
 }
 
+/// Threads follow an order of their events: nothing else of this module is of use to them.
+pub fn map_order() -> Option<&'static TurnsHeader> {
+    map_file(FILE_NAME, &memory_map::TURNS)
+}
+
+/// What `map_order` has mapped.
+pub fn runs() -> &'static [TurnRun] {
+    runs_at(TURNS)
+}
+
+pub fn edits() -> &'static [EditEntry] {
+    edits_at(TURNS)
+}
+
+pub fn accesses_max() -> u64 {
+    header().accesses_max
+}
+
+/// So many events of the thread come before what is to be written down.
+pub fn window_of(thread: u32) -> u64 {
+    threads_at(TURNS).get(thread as usize).map_or(0, |thread| thread.window)
+}
+
 /// The order, as it is mapped.
 #[inline]
 pub fn now() -> Order<'static> {

@@ -1,0 +1,124 @@
+//! Scope sync, programs whose threads race: where the order of synchronisation is not enough, the order of accesses is searched for, and the run comes back.
+use crate::Checked;
+use crate::debugger::gdb_is_there;
+use crate::failed;
+use crate::guest::Ending;
+use crate::guest::Guest;
+use crate::recording::Recorded;
+use crate::recording::record;
+use crate::require;
+use crate::sandbox::Sandbox;
+use crate::sandbox::trial;
+use crate::tool;
+use libtest_mimic::Trial;
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(150);
+const REPLAYS: u32 = 10;
+const SEARCH_S: &str = "20";
+/// Some runs come back without a search, and of some the order is not found in time.
+const RECORDINGS: u32 = 12;
+
+/// Bugs whose failures the gates of scope sync do not bring back, or not always.
+const GUESTS: [&str; 4] = ["circular_buffer", "contest_airline", "contest_buffer_writer", "stack"];
+
+pub fn trials() -> Result<Vec<Trial>, String> {
+    let one = |name: &'static str| {
+        let guest = Guest::read(&tool::guests().join(format!("bugs/{name}.c")))?;
+        Ok(trial(format!("raced/{name}"), move |sandbox| {
+            comes_back(sandbox, &guest)
+        }))
+    };
+    let mut trials: Vec<Trial> = GUESTS.into_iter().map(one).collect::<Result<_, String>>()?;
+    trials.push(trial("raced/nothing_to_find", nothing_to_find));
+    Ok(trials)
+}
+
+/// A failing run is recorded, its order searched for, and it is replayed, explained, and refused where what was found was changed.
+fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &[])?;
+    let ending = guest.fails.unwrap_or(Ending::Exit(1));
+    let timeout = guest.timeout.as_secs_f64().to_string();
+    let mut told = Vec::new();
+    for attempt in 1..=RECORDINGS {
+        let (chaos, until) = (
+            format!("--chaos={attempt}"),
+            format!("--until-failure={}", guest.attempts),
+        );
+        let options = ["--scope", "sync", &chaos, &until, "--timeout", &timeout];
+        let recorded = record(sandbox, &format!("run-{attempt}"), &options, &program, LIMIT)?;
+        if recorded.ended.status != ending.status() {
+            continue;
+        }
+        let line = sandbox
+            .refrain(["solve", "--json", "--max-time", SEARCH_S])
+            .arg(&recorded.directory)
+            .within(LIMIT);
+        let ended = sandbox.run(&line)?;
+        let answer: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+        if answer["found"] != true {
+            told.push(ended.told("not found, or not needed"));
+            continue;
+        }
+        require(ended.status == 0 && answer["met"] == answer["events"], || {
+            ended.told("expected an order that meets all events")
+        })?;
+        recorded.check_replay(sandbox, REPLAYS, 7, LIMIT)?;
+        return check_what_is_kept(sandbox, &recorded);
+    }
+    failed(format!(
+        "none of {RECORDINGS} recordings was brought back by a search: {}",
+        told.join("\n")
+    ))
+}
+
+fn check_what_is_kept(sandbox: &Sandbox, recorded: &Recorded) -> Checked {
+    let explained = sandbox.run(&sandbox.refrain(["explain"]).arg(&recorded.directory).within(LIMIT))?;
+    let explained = explained.expect_status(0)?;
+    let text = format!("{}{}", explained.stdout_text(), explained.stderr_text());
+    require(text.contains("found by searching"), || {
+        explained.told("expected to be told that the order was found by searching")
+    })?;
+    if gdb_is_there() {
+        let script = sandbox.write("commands.gdb", "run\nquit\n")?;
+        let line = sandbox
+            .refrain(["replay", "--gdb"])
+            .arg(&recorded.directory)
+            .arg("-x")
+            .arg(&script)
+            .args(["--", "--batch", "-nh"])
+            .within(LIMIT);
+        let debugged = sandbox.run(&line)?;
+        require(!debugged.stderr_text().contains("diverged"), || {
+            debugged.told("the replay under gdb is another run")
+        })?;
+    }
+    // The judge sees what is kept before each replay.
+    let edits = recorded.directory.join("moves");
+    fs::write(&edits, "delay 77.0.0.40.0\n")?;
+    let line = sandbox.refrain(["replay"]).arg(&recorded.directory).within(LIMIT);
+    let refused = sandbox.run(&line)?.expect_status(3)?;
+    require(refused.stderr_text().contains("edit 1"), || {
+        refused.told("expected the edit to be refused by its number")
+    })
+}
+
+/// A program without races is replayed by its gates, and says nothing of a search.
+fn nothing_to_find(sandbox: &Sandbox) -> Checked {
+    let source = "#include <pthread.h>\n#include <stdio.h>\nstatic pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\nstatic int n;\n\
+                  static void *f(void *a) { for (int i = 0; i < 100; i++) { pthread_mutex_lock(&m); n = n * 3 + (a != 0); pthread_mutex_unlock(&m); } return a; }\n\
+                  int main(void) { pthread_t t[2]; for (long i = 0; i < 2; i++) pthread_create(&t[i], 0, f, (void *)i); \
+                  for (int i = 0; i < 2; i++) pthread_join(t[i], 0); printf(\"%d\\n\", n); }\n";
+    sandbox.write("locked.c", source)?;
+    let build = sandbox.refrain(["cc", "-O1", "-pthread", "locked.c", "-o", "locked"]);
+    sandbox.run(&build)?.expect_status(0)?;
+    let program = sandbox.work().join("locked");
+    let recorded = record(sandbox, "locked-run", &["--scope", "sync"], &program, LIMIT)?;
+    recorded.check_replay(sandbox, REPLAYS, 7, LIMIT)?;
+    let kept = recorded.kept("moves")?;
+    require(kept.is_empty(), || {
+        recorded.ended.told("expected that no edits are needed")
+    })
+}
