@@ -11,7 +11,6 @@ use crate::local::Local;
 use crate::policy;
 use crate::replay::Doing;
 use crate::standstill;
-use crate::steered;
 use crate::sys;
 use crate::turns;
 use core::arch::asm;
@@ -209,6 +208,6 @@ impl Local {
         }
         // Release: pairs with the Acquire in `Owned::is_idle`: its last access is visible to who sees its end.
         self.slot.state.store(thread_state::EXITED, Release);
-        steered::leave(self);
+        self.leave_steered();
     }
 }

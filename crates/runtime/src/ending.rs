@@ -224,6 +224,7 @@ fn wait_for_others() {
         return turns::process_order::pass_on();
     }
     turns::process_order::pass_on();
+    local.wait_for_others_steered();
     schedule::wait_until_others_are_done(local.index);
     if control::is_steered() {
         return;

@@ -12,7 +12,6 @@ use crate::schedule;
 use crate::slots::GATES;
 use crate::slots::has_processors;
 use crate::standstill;
-use crate::steered;
 use crate::sys;
 use crate::trace_file;
 use crate::turns;
@@ -32,7 +31,6 @@ use turn_scheduler::gates::Waited;
 /// Maps the schedule, and the orders of inputs that go with it.
 pub fn open_schedule() {
     schedule::open();
-    steered::open();
     if control::inputs_only() {
         if turns::is_on() {
             turns::open();
@@ -67,6 +65,7 @@ impl Local {
         if event >= self.replay.cursor.events.get() && doing.op == Op::Output && self.inputs.recorded.has_call_in(event)
         {
             // It was writing when the recorded process ended, and nobody else could write there any more.
+            self.wait_for_others_steered();
             schedule::wait_until_others_are_done(self.index);
         } else if event >= self.replay.cursor.events.get() {
             // Relaxed: published by the state that `stop_here` sets.
@@ -255,7 +254,7 @@ impl Local {
         release_streams();
         self.slot.state.store(thread_state::STOPPED, Release);
         turns::stop(self.index);
-        steered::leave(self);
+        self.leave_steered();
         debugger::after_stop(schedule::is_over);
         standstill::sleep_forever();
     }

@@ -4,7 +4,6 @@ use crate::debugger;
 use crate::failure;
 use crate::policy;
 use crate::standstill;
-use crate::steered;
 use crate::sys;
 use crate::trace_file;
 use core::cell::Cell;
@@ -239,7 +238,6 @@ impl Cursor {
 
 /// Replay: waits until every thread but `me` has completed all the events that it had.
 pub fn wait_until_others_are_done(me: u32) {
-    steered::wait_for_others(me);
     let mut waited = 0;
     // A traced replay is slow; whether it moves at all, the tool sees.
     while (waited < PATIENCE_NS || trace_file::is_on()) && !others_are_done(me) {

@@ -151,6 +151,7 @@ fn take_over() {
     }
     if policy::is_imposed() {
         replay::open_schedule();
+        steered::open();
         counting::open();
         crate::calls::open_changes();
     }
@@ -172,7 +173,7 @@ fn take_over() {
     }
     Local::install(local);
     turns::begin(index);
-    steered::begin(index);
+    local.begin_steered();
     control::observe(policy::may_be_quick());
 }
 

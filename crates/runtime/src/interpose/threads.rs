@@ -20,7 +20,6 @@ use crate::policy;
 use crate::real;
 use crate::real::StartRoutine;
 use crate::replay::Doing;
-use crate::steered;
 use crate::turns;
 use crate::vectors;
 use core::ffi::c_int;
@@ -95,7 +94,7 @@ pub unsafe extern "C-unwind" fn create(
         creator.complete();
         let result = vectors::followed::creating(creator.index, index, || {
             give_stack(creator, index, &mut own);
-            steered::created(index);
+            creator.create_steered(index);
             local.birth.blocked.set(handlers::block_all());
             let blocked = local.birth.blocked.get();
             let result = real::pthread_create(thread, &own, begin_thread, (local as *const Local).cast_mut().cast());
@@ -310,7 +309,7 @@ extern "C-unwind" fn begin_thread(local: *mut c_void) -> *mut c_void {
     Local::install(local);
     hosting::arrive(argument);
     turns::arrive(index);
-    steered::arrive(index);
+    local.arrive_steered();
     handlers::restore(blocked);
     if !ends_unseen {
         watch_exit();

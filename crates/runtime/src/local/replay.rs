@@ -1,6 +1,5 @@
 //! Where one thread stands in a replay.
 use crate::schedule::Cursor;
-use crate::steered::Looking;
 use crate::trace_file::Trace;
 use core::cell::Cell;
 use runtime_abi::relay::Relay;
@@ -40,5 +39,24 @@ impl ReplayState {
     pub fn begin_in_child(&self) {
         self.cursor.close();
         self.trace.close();
+    }
+}
+
+/// What the thread looks at again and again.
+pub struct Looking {
+    pub place: Cell<u64>,
+    pub looks: Cell<u32>,
+    pub others: Cell<u32>,
+    pub accesses: Cell<u64>,
+}
+
+impl Looking {
+    pub const fn new() -> Looking {
+        Looking {
+            place: Cell::new(0),
+            looks: Cell::new(0),
+            others: Cell::new(0),
+            accesses: Cell::new(0),
+        }
     }
 }

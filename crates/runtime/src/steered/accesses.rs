@@ -54,25 +54,6 @@ static STATES: [State; EDITS_MAX] = [const {
 static ROOM: AtomicU64 = AtomicU64::new(0);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// What the thread looks at again and again.
-pub struct Looking {
-    pub place: core::cell::Cell<u64>,
-    pub looks: core::cell::Cell<u32>,
-    pub others: core::cell::Cell<u32>,
-    pub accesses: core::cell::Cell<u64>,
-}
-
-impl Looking {
-    pub const fn new() -> Looking {
-        Looking {
-            place: core::cell::Cell::new(0),
-            looks: core::cell::Cell::new(0),
-            others: core::cell::Cell::new(0),
-            accesses: core::cell::Cell::new(0),
-        }
-    }
-}
-
 pub fn open() {
     if turns::edits().len() > EDITS_MAX {
         failure::die(b"more edits than a steered replay can make", 0);

@@ -26,8 +26,6 @@ use core::sync::atomic::Ordering::Release;
 use runtime_abi::THREADS_MAX;
 use runtime_abi::divergence;
 
-pub use accesses::Looking;
-
 /// What a thread waits for that is not the holder.
 mod waits {
     /// It has not been created, or is over.
@@ -95,53 +93,52 @@ pub fn open() {
     }
 }
 
-/// The process has one thread.
-pub fn begin(main: u32) {
-    if control::is_steered() {
-        let standing = &STANDINGS[main as usize];
-        standing.waits.store(waits::NOTHING, Relaxed);
-        standing.go.store(1, Relaxed);
+impl Local {
+    /// The process has one thread, this one.
+    pub fn begin_steered(&self) {
+        if control::is_steered() {
+            let standing = &STANDINGS[self.index as usize];
+            standing.waits.store(waits::NOTHING, Relaxed);
+            standing.go.store(1, Relaxed);
+        }
     }
-}
 
-/// The holder is about to create `thread`.
-pub fn created(thread: u32) {
-    if control::is_steered() {
-        STANDINGS[thread as usize].waits.store(waits::NOTHING, Relaxed);
+    /// The thread is about to create `child`.
+    pub fn create_steered(&self, child: u32) {
+        if control::is_steered() {
+            STANDINGS[child as usize].waits.store(waits::NOTHING, Relaxed);
+        }
     }
-}
 
-/// The first that a created thread does.
-pub fn arrive(thread: u32) {
-    if control::is_steered() {
-        sleep_until_holder(thread);
+    /// The first that a created thread does.
+    pub fn arrive_steered(&self) {
+        if control::is_steered() {
+            sleep_until_holder(self.index);
+        }
     }
-}
 
-/// The holder ends, or stops for good.
-pub fn leave(local: &Local) {
-    if !control::is_steered() || STANDINGS[local.index as usize].go.load(Relaxed) == 0 {
-        return;
+    /// The thread ends, or stops for good.
+    pub fn leave_steered(&self) {
+        let own = &STANDINGS[self.index as usize];
+        if !control::is_steered() || own.go.load(Relaxed) == 0 {
+            return;
+        }
+        own.waits.store(waits::GONE, Relaxed);
+        own.go.store(0, Relaxed);
+        GIVEN_UP.fetch_add(1, Relaxed);
+        match next() {
+            Some(next) => wake(next),
+            // All have come to where the recording ends.
+            None if all().all(|thread| STANDINGS[thread as usize].waits.load(Relaxed) == waits::GONE) => {}
+            None => self.fail(),
+        }
     }
-    let own = &STANDINGS[local.index as usize];
-    own.waits.store(waits::GONE, Relaxed);
-    own.go.store(0, Relaxed);
-    GIVEN_UP.fetch_add(1, Relaxed);
-    match next() {
-        Some(next) => wake(next),
-        // All have come to where the recording ends.
-        None if all().all(|thread| STANDINGS[thread as usize].waits.load(Relaxed) == waits::GONE) => {}
-        None => local.fail(),
-    }
-}
 
-/// Returns when everybody but the holder has done what the recording has of them.
-pub fn wait_for_others(me: u32) {
-    if control::is_steered()
-        && let Some(local) = Local::current()
-        && !schedule::others_are_done(me)
-    {
-        local.give_up(waits::OTHERS, 0, 0);
+    /// Returns when everybody else has done what the recording has of them.
+    pub fn wait_for_others_steered(&self) {
+        if control::is_steered() && !schedule::others_are_done(self.index) {
+            self.give_up(waits::OTHERS, 0, 0);
+        }
     }
 }
 
