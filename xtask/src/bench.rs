@@ -5,6 +5,7 @@
 //! replay is compared by wall time, since waiting is what it does.
 pub mod against;
 mod bars;
+pub mod build;
 pub mod coop;
 pub mod det;
 pub mod fleet;
