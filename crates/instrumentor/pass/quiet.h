@@ -8,8 +8,8 @@
 // There is one of each in a program or library. As every access is one event, whether alone or in a group, an execution has the same events as with inlined
 // checks.
 //
-// This is for who wants small programs (REFRAIN_OUTLINE): a call costs three times as much as a check, and functions that do not contain a loop may be
-// called in one.
+// This is for who wants small programs (REFRAIN_OUTLINE), and not what is done unasked: a function without loops may be called in one. Recording tests/bench/raytracer
+// takes 2.8 times as long with it; what has its loops where its accesses are (sor, map) takes no longer.
 #pragma once
 
 #include "accesses.h"
