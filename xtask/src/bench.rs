@@ -1,6 +1,7 @@
 //! What things cost: a file for each benchmark, and what they share, which is options and the speed guests of `tests/bench`.
 pub mod against;
 mod bars;
+pub mod build;
 pub mod coop;
 pub mod det;
 pub mod fleet;

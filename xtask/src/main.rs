@@ -54,6 +54,11 @@ usage: cargo xtask <command>
         --floor           one thread, too: what checks cost by themselves
         --repetitions N   runs of each variant, interleaved (default 3)
         --no-write        print the table, leave docs/benchmarks.md alone
+  bench build [OPTION]  what compiling costs, in time and size, against clang and ThreadSanitizer; what each version of functions has of it
+        --guests A,B      only these
+        --folder FOLDER   the C and C++ sources in there instead
+        --flags FLAGS     for clang (default -O2)
+        --repetitions N   of every source, interleaved (default 3)
   bench inputs [OPTION] what recording at scope inputs costs programs as Debian ships them
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)
@@ -136,6 +141,7 @@ fn main() -> ExitCode {
         ["soak", options @ ..] => build().and_then(|()| soak::soak(options)),
         ["torture", options @ ..] => torture::torture(options),
         ["bench", "record", options @ ..] => bench::record::record(options),
+        ["bench", "build", options @ ..] => bench::build::build(options),
         ["bench", "inputs", options @ ..] => bench::inputs::inputs(options),
         ["bench", "det", options @ ..] => bench::det::det(options),
         ["bench", "fleet", options @ ..] => bench::fleet::fleet(options),

@@ -72,8 +72,9 @@ public:
   Check(IRBuilder<> &B, Runtime &R, Value *Self) : B(B), R(R), Self(Self) {}
 
   Value *word(Value *Address) {
-    Value *Index = B.CreateAnd(B.CreateLShr(Address, 3), R.number(~7ull));
-    Value *Place = B.CreateIntToPtr(B.CreateAdd(Index, R.number(abi::ChunkShadow)), R.Ptr);
+    // One instruction of the processor multiplies by eight and adds, if it is said like this.
+    Value *Index = B.CreateLShr(Address, Log2_64(abi::ChunkBytes));
+    Value *Place = B.CreateGEP(R.I64, B.CreateIntToPtr(R.number(abi::ChunkShadow), R.Ptr), Index);
     LoadInst *Word = B.CreateAlignedLoad(R.I64, Place, Align(8));
     Word->setAtomic(AtomicOrdering::Monotonic);
     return Word;
@@ -145,16 +146,16 @@ void joinValues(BasicBlock *Fast, BasicBlock *Tail, ArrayRef<std::pair<BasicBloc
   }
 }
 
-std::vector<Constant *> sitesOf(const std::vector<Access> &Group, SiteTable &Sites) {
-  std::vector<Constant *> All;
+} // namespace
+
+std::vector<Value *> sitesOf(const std::vector<Access> &Group, SiteTable &Sites) {
+  std::vector<Value *> All;
   for (const Access &A : Group)
     All.push_back(Sites.site(*A.I, A.Write ? abi::SiteKind::Store : abi::SiteKind::Load, A.Bytes));
   return All;
 }
 
-} // namespace
-
-void callRuntime(Instruction *I, Runtime &R, Constant *Site) {
+void callRuntime(Instruction *I, Runtime &R, Value *Site, bool ClosesWindow) {
   IRBuilder<> B(I);
   Function &F = *I->getFunction();
   Value *Pointer = getLoadStorePointerOperand(I);
@@ -164,19 +165,19 @@ void callRuntime(Instruction *I, Runtime &R, Constant *Site) {
   if (auto *S = dyn_cast<StoreInst>(I)) {
     if (Whole) {
       Value *Bits = toInteger(B, S->getValueOperand(), Whole);
-      R.callCold(B, "__refrain_store" + Twine(Bytes), R.Void, {Pointer, Bits, Site});
+      R.callCold(B, "__refrain_store" + Twine(Bytes), R.Void, {Pointer, Bits, Site}, ClosesWindow);
     } else {
       AllocaInst *Buffer = scratch(F, R.DL.getTypeAllocSize(T), "refrain.buffer");
       B.CreateAlignedStore(S->getValueOperand(), Buffer, Align(16));
-      R.callCold(B, "__refrain_store_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site});
+      R.callCold(B, "__refrain_store_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site}, ClosesWindow);
     }
   } else {
     Value *Loaded;
     if (Whole) {
-      Loaded = fromInteger(B, R.callCold(B, "__refrain_load" + Twine(Bytes), Whole, {Pointer, Site}), T);
+      Loaded = fromInteger(B, R.callCold(B, "__refrain_load" + Twine(Bytes), Whole, {Pointer, Site}, ClosesWindow), T);
     } else {
       AllocaInst *Buffer = scratch(F, R.DL.getTypeAllocSize(T), "refrain.buffer");
-      R.callCold(B, "__refrain_load_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site});
+      R.callCold(B, "__refrain_load_n", R.Void, {Pointer, R.number(Bytes), Buffer, Site}, ClosesWindow);
       Loaded = B.CreateAlignedLoad(T, Buffer, Align(16));
     }
     I->replaceAllUsesWith(Loaded);
@@ -205,9 +206,8 @@ std::vector<std::vector<Access>> formGroups(BasicBlock &BB, Filters &Keep, const
   return Groups;
 }
 
-void emitGroup(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, Value *Self, Value *InPlace) {
+void emitGroup(const std::vector<Access> &Group, ArrayRef<Value *> SiteOf, Runtime &R, Value *Self, Value *InPlace) {
   Instruction *First = Group.front().I, *Last = Group.back().I;
-  std::vector<Constant *> SiteOf = sitesOf(Group, Sites);
   for (const Access &A : Group)
     hoist(A.pointer(), First);
 
@@ -235,9 +235,8 @@ void emitGroup(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, V
     B.CreateCondBr(InPlace, Observed, Plain);
     B.SetInsertPoint(Observed);
   }
-  Value *Window = R.slotField(B, Self, abi::SlotWindow);
   if (CanBeFast) {
-    B.CreateStore(B.getInt32(1), Window, /*isVolatile=*/true);
+    R.storeWindow(B, Self, true);
     R.barrier(B);
     Value *Count = B.CreateLoad(R.I64, R.slotField(B, Self, abi::SlotCount));
     Value *After = B.CreateAdd(Count, R.number(Group.size()));
@@ -254,22 +253,19 @@ void emitGroup(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, V
     FB.SetCurrentDebugLocation(Where);
     R.barrier(FB);
     FB.CreateStore(After, R.slotField(FB, Self, abi::SlotCount), /*isVolatile=*/true);
-    FB.CreateStore(FB.getInt32(0), R.slotField(FB, Self, abi::SlotWindow), /*isVolatile=*/true);
-    IRBuilder<> SB(&*Slow->begin());
-    SB.SetCurrentDebugLocation(Where);
-    SB.CreateStore(SB.getInt32(0), Window, /*isVolatile=*/true);
+    R.storeWindow(FB, Self, false);
   } else {
     B.CreateBr(Slow);
   }
   for (size_t I = 0; I < Group.size(); I++)
-    callRuntime(cast<Instruction>(SlowMap[Group[I].I]), R, SiteOf[I]);
+    callRuntime(cast<Instruction>(SlowMap[Group[I].I]), R, SiteOf[I], /*ClosesWindow=*/CanBeFast && I == 0);
   if (!CanBeFast)
     DeleteDeadBlock(Fast);
 }
 
 void emitChoice(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites, function_ref<Value *(IRBuilder<> &)> IsChosen) {
   Instruction *First = Group.front().I, *Last = Group.back().I;
-  std::vector<Constant *> SiteOf = sitesOf(Group, Sites);
+  std::vector<Value *> SiteOf = sitesOf(Group, Sites);
   BasicBlock *Head = First->getParent();
   BasicBlock *Plain = Head->splitBasicBlock(First->getIterator(), "refrain.plain");
   BasicBlock *Tail = Plain->splitBasicBlock(std::next(Last->getIterator()), "refrain.tail");

@@ -25,6 +25,7 @@ struct Options {
   bool Counted = option("REFRAIN_BUILD_DET", false);   // functions that count, for `refrain run` (counted.h)
   bool Parts = Memory && option("REFRAIN_BUILD_COOP", false); // versions for partial recordings (parts.h)
   bool Groups = option("REFRAIN_GROUPS", true);        // several accesses under one check
+  bool Outline = option("REFRAIN_OUTLINE", false);     // code that is not done often calls its checks (quiet.h)
   bool Loops = option("REFRAIN_LOOPS", true);          // whole loops under one check
   bool Lockset = option("REFRAIN_O2", true);           // Light, lemma 4.2: leave consistently locked globals alone
   bool Verify = option("REFRAIN_VERIFY_IR", false);    // run LLVM's verifier on the result

@@ -6,7 +6,7 @@
 //   per function inline assembly, stores that may be late, then
 //                plain f: with --det two versions of it in one (counted.h); atomics, sites of synchronisation and allocation calls, instructions that ask the machine
 //                f.coop: with --coop, what was chosen of f.refrain's accesses (parts.h)
-//                f.refrain: loops, then ranges and string calls, then groups of plain accesses, then the same as f. With --det it becomes part of f (embedded.h)
+//                f.refrain: loops, then ranges and string calls, then groups of plain accesses (of quiet code by calls, quiet.h), then the same as f. With --det it becomes part of f (embedded.h)
 //   teams        of OpenMP: the runtime is told of them
 //   site table   written and registered last
 #include "accesses.h"
@@ -25,6 +25,7 @@
 #include "loops.h"
 #include "options.h"
 #include "parts.h"
+#include "quiet.h"
 #include "std_inline.h"
 #include "teams.h"
 #include "traced.h"
@@ -181,6 +182,9 @@ private:
     if (Options.Loops && !InPlace && !F.hasOptNone())
       Clean = versionLoops(F, FAM, Keep, R);
     std::vector<std::vector<Access>> Groups;
+    SmallPtrSet<BasicBlock *, 16> Quiet;
+    if (Options.Outline && !InPlace)
+      Quiet = quietBlocks(F, FAM);
     for (BasicBlock &BB : F)
       if (!Clean.contains(&BB))
         for (std::vector<Access> &G : formGroups(BB, Keep, R.DL, Options.Groups))
@@ -197,7 +201,8 @@ private:
     order(F);
     // From the last to the first: a later group's block is cut off before an earlier one is looked at.
     for (const std::vector<Access> &G : reverse(Groups)) {
-      emitGroup(G, R, Sites, Self, Observed);
+      if (!Quiet.contains(G.front().I->getParent()) || !callChecked(G, R, Sites))
+        emitGroup(G, sitesOf(G, Sites), R, Self, Observed);
       Accesses += G.size();
     }
     if (Options.Stats)

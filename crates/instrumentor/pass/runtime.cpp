@@ -41,26 +41,34 @@ CallInst *Runtime::call(IRBuilder<> &B, const Twine &Name, Type *Result, ArrayRe
   return Call;
 }
 
-CallInst *Runtime::callCold(IRBuilder<> &B, const Twine &Name, Type *Result, ArrayRef<Value *> Arguments) {
+Function *Runtime::shared(const Twine &Name, Type *Result, ArrayRef<Type *> Parameters) {
+  FunctionType *T = FunctionType::get(Result, Parameters, false);
+  Function *F = Function::Create(T, GlobalValue::LinkOnceODRLinkage, Name, M);
+  F->setVisibility(GlobalValue::HiddenVisibility);
+  F->setComdat(M.getOrInsertComdat(F->getName()));
+  F->setCallingConv(CallingConv::PreserveMost);
+  F->addFnAttr(Attribute::NoInline);
+  F->addFnAttr(Attribute::NoUnwind);
+  F->setUWTableKind(UWTableKind::Default);
+  return F;
+}
+
+CallInst *Runtime::callCold(IRBuilder<> &B, const Twine &Name, Type *Result, ArrayRef<Value *> Arguments,
+                            bool ClosesWindow) {
   SmallVector<Type *, 4> Parameters;
   for (Value *A : Arguments)
     Parameters.push_back(A->getType());
-  std::string ThunkName = (Name + ".cold").str();
+  std::string ThunkName = (Name + (ClosesWindow ? ".refused" : ".cold")).str();
   Function *Thunk = M.getFunction(ThunkName);
   if (!Thunk) {
-    FunctionType *T = FunctionType::get(Result, Parameters, false);
-    Thunk = Function::Create(T, GlobalValue::LinkOnceODRLinkage, ThunkName, M);
-    Thunk->setVisibility(GlobalValue::HiddenVisibility);
-    Thunk->setComdat(M.getOrInsertComdat(ThunkName));
-    Thunk->setCallingConv(CallingConv::PreserveMost);
-    Thunk->addFnAttr(Attribute::NoInline);
-    Thunk->addFnAttr(Attribute::NoUnwind);
+    Thunk = shared(ThunkName, Result, Parameters);
     Thunk->addFnAttr(Attribute::Cold);
-    Thunk->setUWTableKind(UWTableKind::Default);
     IRBuilder<> TB(BasicBlock::Create(C, "entry", Thunk));
     SmallVector<Value *, 4> Passed;
     for (Argument &A : Thunk->args())
       Passed.push_back(&A);
+    if (ClosesWindow)
+      storeWindow(TB, self(TB), false);
     CallInst *Inner = call(TB, Name, Result, Passed);
     if (Result->isVoidTy())
       TB.CreateRetVoid();
@@ -82,6 +90,10 @@ Value *Runtime::counting(IRBuilder<> &B) {
 
 Value *Runtime::slotField(IRBuilder<> &B, Value *Slot, unsigned Offset) {
   return Offset ? B.CreateConstInBoundsGEP1_64(I8, Slot, Offset) : Slot;
+}
+
+void Runtime::storeWindow(IRBuilder<> &B, Value *Slot, bool Open) {
+  B.CreateStore(ConstantInt::get(I8, Open), slotField(B, Slot, abi::SlotWindow), /*isVolatile=*/true);
 }
 
 void Runtime::storeSite(IRBuilder<> &B, Value *Slot, Constant *Site) {

@@ -21,8 +21,9 @@ public:
   llvm::FunctionCallee function(const llvm::Twine &Name, llvm::Type *Result, llvm::ArrayRef<llvm::Type *> Parameters);
   // The same, called from cold blocks of hot code through a local thunk that saves all integer registers, so that the
   // hot path does not spill around a call it does not make.
+  // ClosesWindow: it does that, too, before the call.
   llvm::CallInst *callCold(llvm::IRBuilder<> &B, const llvm::Twine &Name, llvm::Type *Result,
-                           llvm::ArrayRef<llvm::Value *> Arguments);
+                           llvm::ArrayRef<llvm::Value *> Arguments, bool ClosesWindow = false);
   llvm::CallInst *call(llvm::IRBuilder<> &B, const llvm::Twine &Name, llvm::Type *Result,
                        llvm::ArrayRef<llvm::Value *> Arguments);
 
@@ -31,12 +32,16 @@ public:
   // This thread's `Counting` (counted.h).
   llvm::Value *counting(llvm::IRBuilder<> &B);
   llvm::Value *slotField(llvm::IRBuilder<> &B, llvm::Value *Self, unsigned Offset);
+  // The window is one of four bytes; one is all that changes, and makes a shorter instruction.
+  void storeWindow(llvm::IRBuilder<> &B, llvm::Value *Self, bool Open);
   void storeSite(llvm::IRBuilder<> &B, llvm::Value *Self, llvm::Constant *Site);
   // An i1: plain accesses are being observed.
   llvm::Value *memoryObserved(llvm::IRBuilder<> &B);
   // Keeps the compiler, not the processor, from moving memory accesses across this point.
   void barrier(llvm::IRBuilder<> &B);
   llvm::MDNode *likely() const;
+  // A function that every module which calls it has, of which the linker keeps one for a program or library; its callers save no integer registers.
+  llvm::Function *shared(const llvm::Twine &Name, llvm::Type *Result, llvm::ArrayRef<llvm::Type *> Parameters);
 
   llvm::ConstantInt *number(uint64_t N) const { return llvm::ConstantInt::get(llvm::cast<llvm::IntegerType>(I64), N); }
 

@@ -13,6 +13,7 @@ mod seen;
 mod strings;
 mod thread;
 mod word_scan;
+mod words;
 mod world;
 
 pub use access_protocol::Reach;

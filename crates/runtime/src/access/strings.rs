@@ -4,13 +4,14 @@ use crate::access::observed_functions;
 use crate::access::ranges::to_chunk_end;
 use crate::access::seen::Moved;
 use crate::access::seen::Seen;
+use crate::access::words;
 use crate::local::Local;
 use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_void;
 use runtime_abi::CHUNK_BYTES;
 
-/// Shared memory, byte by byte: whole pieces of chunks are read ahead, one event each.
+/// Shared memory, byte by byte or in words: whole pieces of chunks are read ahead, one event each.
 struct Bytes {
     next: u64,
     buffer: [u8; CHUNK_BYTES as usize],
@@ -28,49 +29,63 @@ impl Bytes {
         }
     }
 
-    /// The next byte.
+    /// What has been read and not passed: at least one byte.
     ///
     /// # Safety
-    /// It may be read. (Read-ahead ends with the chunk, so it stays in the page.)
-    #[inline]
-    unsafe fn next(&mut self) -> u8 {
-        // SAFETY: the caller promises that the next byte may be read.
-        let byte = unsafe { self.ahead() }[0];
-        self.at += 1;
-        byte
-    }
-
-    /// The next bytes, at least one.
-    ///
-    /// # Safety
-    /// As for `next`.
-    #[inline]
+    /// The first may be read. (Read-ahead ends with the chunk, so it stays in the page.)
     unsafe fn ahead(&mut self) -> &[u8] {
         if self.at == self.filled {
-            // SAFETY: the caller promises that the next byte may be read.
-            unsafe { self.read_on() };
+            let bytes = to_chunk_end(self.next) as usize;
+            let (from, copy) = (self.next as *const u8, self.buffer.as_mut_ptr());
+            // SAFETY: the first byte may be read, hence all bytes of its page.
+            let load = || unsafe { core::ptr::copy_nonoverlapping(from, copy, bytes) };
+            match Local::current() {
+                Some(local) => local.perform(from as u64, bytes as u64, Reach::Reads, load, |_| {
+                    Seen::read(Moved::At(copy))
+                }),
+                None => load(),
+            }
+            self.next += bytes as u64;
+            (self.at, self.filled) = (0, bytes);
         }
         &self.buffer[self.at..self.filled]
     }
 
-    /// Reads up to the end of the chunk.
+    fn pass(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+
+    /// The next byte.
     ///
     /// # Safety
-    /// As for `next`.
-    #[inline(never)]
-    unsafe fn read_on(&mut self) {
-        let bytes = to_chunk_end(self.next) as usize;
-        let (from, copy) = (self.next as *const u8, self.buffer.as_mut_ptr());
-        // SAFETY: the first byte may be read, hence all bytes of its page.
-        let load = || unsafe { core::ptr::copy_nonoverlapping(from, copy, bytes) };
-        match Local::current() {
-            Some(local) => local.perform(from as u64, bytes as u64, Reach::Reads, load, |_| {
-                Seen::read(Moved::At(copy))
-            }),
-            None => load(),
+    /// It may be read.
+    unsafe fn next(&mut self) -> u8 {
+        // SAFETY: the caller promises as much.
+        let byte = unsafe { self.ahead()[0] };
+        self.pass(1);
+        byte
+    }
+
+    /// How far away the first byte is that is `one` or `other`, if it is less than `most`. Reads no further than one would byte by byte.
+    ///
+    /// # Safety
+    /// There is such a byte, or so many bytes may be read.
+    unsafe fn find(&mut self, one: u8, other: u8, most: usize) -> Option<(usize, u8)> {
+        let mut passed = 0;
+        while passed < most {
+            // SAFETY: neither such a byte nor `most` bytes were passed.
+            let ahead = unsafe { self.ahead() };
+            let part = &ahead[..ahead.len().min(most - passed)];
+            let (bytes, found) = (part.len(), words::find(part, one, other));
+            if let Some(at) = found {
+                let byte = part[at];
+                self.pass(at + 1);
+                return Some((passed + at, byte));
+            }
+            self.pass(bytes);
+            passed += bytes;
         }
-        self.next += bytes as u64;
-        (self.at, self.filled) = (0, bytes);
+        None
     }
 }
 
@@ -121,47 +136,28 @@ unsafe fn length(text: *const c_char, most: usize) -> usize {
     }
     let mut bytes = Bytes::new(text.cast());
     // SAFETY: stops at the terminator or after `most` bytes.
-    (0..most).find(|_| unsafe { bytes.next() } == 0).unwrap_or(most)
+    unsafe { bytes.find(0, 0, most) }.map_or(most, |(at, _)| at)
 }
 
-/// Compares texts of up to `most` bytes; `fold` is applied to each byte.
+/// Compares up to `most` bytes, until `ends` says that a byte is the last; `fold` is applied to each.
 ///
 /// # Safety
 /// Both may be read as far as the comparison goes.
-unsafe fn compare(a: *const c_void, b: *const c_void, most: usize, fold: impl Fn(u8) -> u8) -> c_int {
+unsafe fn compare(a: *const c_void, b: *const c_void, most: usize, text: bool, fold: fn(u8) -> u8) -> c_int {
     let (mut a, mut b) = (Bytes::new(a), Bytes::new(b));
-    for _ in 0..most {
-        // SAFETY: not past a terminator nor past `most`.
-        let (x, y) = unsafe { (fold(a.next()), fold(b.next())) };
-        if x != y {
-            return x as c_int - y as c_int;
-        }
-        if x == 0 {
-            return 0;
-        }
-    }
-    0
-}
-
-/// Compares bytes, a chunk's at a time: the same events as if it was done byte by byte.
-///
-/// # Safety
-/// Both may be read as far as they are equal, and one byte more, up to `bytes`.
-unsafe fn compare_memory(a: *const c_void, b: *const c_void, bytes: usize) -> c_int {
-    let (mut a, mut b) = (Bytes::new(a), Bytes::new(b));
-    let mut left = bytes;
+    let mut left = most;
     while left > 0 {
-        // SAFETY: all bytes before were equal.
+        // SAFETY: not past a terminator (text) nor past `most`. Of the first is read before of the second, as it would be byte by byte.
         let (x, y) = unsafe { (a.ahead(), b.ahead()) };
-        let count = left.min(x.len()).min(y.len());
-        if x[..count] != y[..count]
-            && let Some((x, y)) = x.iter().zip(y).find(|(x, y)| x != y)
-        {
-            return *x as c_int - *y as c_int;
+        let bytes = x.len().min(y.len()).min(left);
+        let (x, y) = (&x[..bytes], &y[..bytes]);
+        let stops = |x: u8, y: u8| fold(x) != fold(y) || (text && x == 0);
+        if let Some(at) = words::compare(x, y, text, stops) {
+            return fold(x[at]) as c_int - fold(y[at]) as c_int;
         }
-        a.at += count;
-        b.at += count;
-        left -= count;
+        a.pass(bytes);
+        b.pass(bytes);
+        left -= bytes;
     }
     0
 }
@@ -201,51 +197,44 @@ unsafe fn fill(to: *mut c_char, byte: u8, bytes: usize) {
 observed_functions! {
     __refrain_strlen(text: *const c_char) -> usize { length(text, usize::MAX) }
     __refrain_strnlen(text: *const c_char, most: usize) -> usize { length(text, most) }
-    __refrain_memcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare_memory(a, b, bytes) }
-    __refrain_bcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare_memory(a, b, bytes) }
+    __refrain_memcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare(a, b, bytes, false, same) }
+    __refrain_bcmp(a: *const c_void, b: *const c_void, bytes: usize) -> c_int { compare(a, b, bytes, false, same) }
     __refrain_strcmp(a: *const c_char, b: *const c_char) -> c_int {
-        compare(a.cast(), b.cast(), usize::MAX, same)
+        compare(a.cast(), b.cast(), usize::MAX, true, same)
     }
     __refrain_strncmp(a: *const c_char, b: *const c_char, most: usize) -> c_int {
-        compare(a.cast(), b.cast(), most, same)
+        compare(a.cast(), b.cast(), most, true, same)
     }
     __refrain_strcasecmp(a: *const c_char, b: *const c_char) -> c_int {
-        compare(a.cast(), b.cast(), usize::MAX, lower)
+        compare(a.cast(), b.cast(), usize::MAX, true, lower)
     }
     __refrain_strncasecmp(a: *const c_char, b: *const c_char, most: usize) -> c_int {
-        compare(a.cast(), b.cast(), most, lower)
+        compare(a.cast(), b.cast(), most, true, lower)
     }
     __refrain_memchr(place: *const c_void, byte: c_int, bytes: usize) -> *mut c_void {
         let mut stream = Bytes::new(place);
-        match (0..bytes).find(|_| stream.next() == byte as u8) {
-            Some(i) => place.byte_add(i).cast_mut(),
+        match stream.find(byte as u8, byte as u8, bytes) {
+            Some((at, _)) => place.byte_add(at).cast_mut(),
             None => core::ptr::null_mut(),
         }
     }
     __refrain_strchr(text: *const c_char, byte: c_int) -> *mut c_char {
-        let mut stream = Bytes::new(text.cast());
-        for i in 0.. {
-            let found = stream.next();
-            if found == byte as u8 {
-                return text.add(i).cast_mut();
-            }
-            if found == 0 {
-                break;
-            }
+        match Bytes::new(text.cast()).find(byte as u8, 0, usize::MAX) {
+            Some((at, found)) if found == byte as u8 => text.add(at).cast_mut(),
+            _ => core::ptr::null_mut(),
         }
-        core::ptr::null_mut()
     }
     __refrain_strrchr(text: *const c_char, byte: c_int) -> *mut c_char {
         let mut stream = Bytes::new(text.cast());
-        let mut last = core::ptr::null_mut();
-        for i in 0.. {
-            let found = stream.next();
+        let (mut last, mut passed) = (core::ptr::null_mut(), 0);
+        while let Some((at, found)) = stream.find(byte as u8, 0, usize::MAX) {
             if found == byte as u8 {
-                last = text.add(i).cast_mut();
+                last = text.add(passed + at).cast_mut();
             }
             if found == 0 {
                 break;
             }
+            passed += at + 1;
         }
         last
     }
@@ -255,7 +244,7 @@ observed_functions! {
             if wanted_bytes > text_bytes {
                 break;
             }
-            if compare_memory(text.add(i).cast(), wanted.cast(), wanted_bytes) == 0 {
+            if compare(text.add(i).cast(), wanted.cast(), wanted_bytes, false, same) == 0 {
                 return text.add(i).cast_mut();
             }
         }
