@@ -8,7 +8,7 @@
 
 namespace refrain::abi {
 
-constexpr uint32_t Version = 20;
+constexpr uint32_t Version = 21;
 // In the number of bytes that an instruction has yielded: they are random.
 constexpr uint64_t RandomInstruction = 1ull << 32;
 
