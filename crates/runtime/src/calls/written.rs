@@ -348,34 +348,3 @@ fn add_message(message: usize, bytes: usize, ranges: &mut Ranges) {
     add_in_place(parts.msg_control as usize, parts.msg_controllen, ranges);
     add_buffers(parts.msg_iov as usize, parts.msg_iovlen, bytes, ranges);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_bytes_are_copied_to_spare_memory_and_many_to_new() {
-        let mut spare = vec![0u8; 1 << 20];
-        let start = spare.as_mut_ptr() as usize;
-        let whole = Some([start, start + spare.len()]);
-        let written = *b"what was there";
-        let address = written.as_ptr() as usize;
-
-        let mut few = Ranges::new();
-        let left = few.make_room(written.len(), whole);
-        assert_eq!(left, Some([start + written.len(), start + (1 << 20)]));
-        few.add_copy(address, written.len());
-        assert_eq!((few.all()[0].address, few.all()[0].from), (address, start));
-        drop(few);
-        assert_eq!(spare[..written.len()], written);
-
-        // More than is kept, more than there is, and nothing at all.
-        for (bytes, spare) in [(1 << 19, whole), (4096, Some([start, start + 4096])), (4096, None)] {
-            let mut many = Ranges::new();
-            assert_eq!(many.make_room(bytes, spare), spare);
-            many.add_copy(address, written.len());
-            let from = many.all()[0].from;
-            assert!(from != address && !(start..start + (1 << 20)).contains(&from));
-        }
-    }
-}
