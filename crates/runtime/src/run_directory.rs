@@ -24,11 +24,7 @@ pub const OUR_DESCRIPTORS: usize = 1000;
 pub static FILES_IN_USE: AtomicU32 = AtomicU32::new(0);
 
 /// Opens a file of the run directory for `action`. If `action` fails as the descriptor was not there any more, all of it is done again.
-pub fn with_file<R>(
-    name: &[u8],
-    flags: i32,
-    action: impl Fn(i32) -> Result<R, Refusal>,
-) -> Result<R, Refusal> {
+pub fn with_file<R>(name: &[u8], flags: i32, action: impl Fn(i32) -> Result<R, Refusal>) -> Result<R, Refusal> {
     // A close that looked at `FILES_IN_USE` just before can meet the descriptor all the same.
     const TRIES: usize = 4;
     let once = || {
