@@ -6,6 +6,7 @@
 //! - The word of a chunk is at `CHUNK_SHADOW + p / 64 * 8`.
 //! - The words of a cell and of a ghost object are at `(p & !7) ^ CELL_XOR` and `(p & !7) ^ GHOST_XOR`. The constants differ from zero in their low bits so that data
 //!   and shadow do not alias modulo 4096; whole pages are permuted inside, nothing leaves the region's shadow.
+//! - The link of a free block is at `FREE_BLOCKS + (p - ARENA) / 32 * 8`: no two blocks begin within the same 32 bytes.
 //! - Jumps that replace system calls reach 2 GiB. For those of the executable there are some pages of ours below it.
 //! - In a host (`runtime`, host/mod.rs) the runtime is the executable; its guest is at its fixed addresses or at [`HOSTED_PROGRAM`], musl's loader at
 //!   [`HOSTED_LOADER`], each with a heap behind it and pages of ours below, or above those that begin where memory does.
@@ -27,6 +28,9 @@ pub const CELL_XOR: u64 = 0x2000_0000_0840;
 pub const GHOST_XOR: u64 = 0x3000_0000_0840;
 pub const CHUNK_BYTES: u64 = 64;
 pub const CHUNK_WORD_BYTES: u64 = 8;
+/// The smallest block of the heap, with its header.
+pub const BLOCK_BYTES_MIN: u64 = 32;
+pub const FREE_BLOCK_WORD_BYTES: u64 = 8;
 /// What is hidden is noted page by page, a byte for each of the whole address space.
 const ADDRESS_SPACE_BYTES: u64 = 1 << 47;
 
@@ -140,6 +144,7 @@ regions! {
     FIXED_PROGRAM_CELLS = shadow_of(FIXED_PROGRAM, CELL_XOR, "words of its cells");
     FIXED_PROGRAM_GHOSTS = shadow_of(FIXED_PROGRAM, GHOST_XOR, "words of its ghost objects");
     ARENA_CELLS = shadow_of(ARENA, CELL_XOR, "words of its cells");
+    FREE_BLOCKS = new(0x2800_0000_0000, ARENA.bytes / BLOCK_BYTES_MIN * FREE_BLOCK_WORD_BYTES, Owner::Shadow, "of each block of the heap that is free: the next one");
     LIBRARIES_GHOSTS = shadow_of(LIBRARIES, GHOST_XOR, "words of their ghost objects");
     ARENA_GHOSTS = shadow_of(ARENA, GHOST_XOR, "words of its ghost objects");
     LIBRARIES_CELLS = shadow_of(LIBRARIES, CELL_XOR, "words of their cells");
@@ -194,6 +199,11 @@ pub const GHOSTS: [Region; 4] = [
     ARENA_GHOSTS,
     LIBRARIES_GHOSTS,
 ];
+
+/// The word that a free block at this address of the arena has for itself.
+pub const fn free_block_word(block: u64) -> u64 {
+    FREE_BLOCKS.start + (block - ARENA.start) / BLOCK_BYTES_MIN * FREE_BLOCK_WORD_BYTES
+}
 
 /// Where a host puts what can be anywhere: parts of [`PROGRAM_ANYWHERE`], of which the first has the host itself.
 pub const HOST: Region = Region::new(
@@ -353,6 +363,19 @@ mod tests {
         // What there was once: the bytes of channels where the snapshot is, traces where logs are.
         assert!(!are_apart(&[moved(&CHANNELS, SNAPSHOT.start), SNAPSHOT]));
         assert!(!are_apart(&[moved(&TRACES, LOGS.start), LOGS]));
+    }
+
+    #[test]
+    fn each_block_has_a_word_of_its_own() {
+        let word = |block: u64| free_block_word(block);
+        let last = ARENA.end() - BLOCK_BYTES_MIN / 2;
+        for block in [ARENA.start + 16, ARENA.start + 4096, last] {
+            assert!(FREE_BLOCKS.contains(word(block)) && FREE_BLOCKS.contains(word(block) + FREE_BLOCK_WORD_BYTES - 1));
+        }
+        // Blocks are multiples of 16 long and never shorter than that.
+        for start in (ARENA.start + 16..ARENA.start + 4096).step_by(16) {
+            assert!(word(start + BLOCK_BYTES_MIN) - word(start) == FREE_BLOCK_WORD_BYTES);
+        }
     }
 
     #[test]

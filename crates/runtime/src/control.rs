@@ -162,6 +162,11 @@ pub fn share_memory(is_writable: bool) {
     }
 }
 
+/// Has it been told already that such memory is written?
+pub fn writes_shared() -> bool {
+    SWITCHES.writes_shared.load(Relaxed)
+}
+
 /// Recording, before this process forks one that is recorded, and in that one: what they do to memory that they share depends on
 /// when they do it.
 pub fn note_process_order() {

@@ -192,6 +192,7 @@ fn reserve_shadow() {
         .iter()
         .for_each(|program| reserve(&program.chunk_words()));
     memory_map::CELLS.iter().chain(&memory_map::GHOSTS).for_each(reserve);
+    reserve(&memory_map::FREE_BLOCKS);
 }
 
 /// Called by each instrumented object's constructor.

@@ -5,6 +5,7 @@ pub const HEADER: u64 = 16;
 const SMALL: u64 = 1024;
 const STEP: u64 = 16;
 const SMALL_CLASSES: u32 = (SMALL / STEP) as u32;
+const _: () = assert!(HEADER + STEP == runtime_abi::memory_map::BLOCK_BYTES_MIN);
 /// 1 KiB · 2^(k/4): up to 2^46 bytes.
 pub const CLASSES: usize = SMALL_CLASSES as usize + 4 * 37;
 

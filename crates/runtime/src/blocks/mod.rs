@@ -9,11 +9,14 @@ use run_model::Point;
 use run_model::ThreadIndex;
 use runtime_abi::ARENA;
 use runtime_abi::ARENA_BYTES;
-/// Where a free block's link to the next is kept: in the ghost shadow of its header. Not in the block: a program that
-/// uses memory after freeing it must find there what it would have found in any other run.
+use runtime_abi::memory_map::free_block_word;
+
+/// Where a free block's link to the next is kept: in a shadow of its own. Not in the block: a program that
+/// uses memory after freeing it must find there what it would have found in any other run. And not in the header, which a program
+/// may overwrite that writes beyond the block before it.
 pub fn link(block: u64) -> &'static AtomicU64 {
-    // SAFETY: the ghost shadow of the arena is mapped, and no object of the program's lies at our header.
-    unsafe { &*(((block - 8) ^ runtime_abi::GHOST_XOR) as *const AtomicU64) }
+    // SAFETY: the shadow has a word for each block of the arena, and is mapped before the first block is carved.
+    unsafe { &*(free_block_word(block) as *const AtomicU64) }
 }
 
 pub fn next_of(block: u64) -> u64 {

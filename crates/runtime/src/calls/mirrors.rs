@@ -111,7 +111,7 @@ pub fn record_mapping(
     arguments: &[usize; 6],
     result: isize,
     ranges: &mut Ranges,
-    memory: impl FnOnce() -> Option<[usize; 2]>,
+    memory: impl Fn() -> Option<[usize; 2]>,
 ) {
     let (bytes, protection, descriptor, offset) = (arguments[1], arguments[2], arguments[4] as i32, arguments[5]);
     let Some(status) = sys::extended_status(descriptor) else {
@@ -121,6 +121,8 @@ pub fn record_mapping(
     let identity = identity(status.device, status.inode, status.birth_ns);
     let there = bytes.min(file_bytes.saturating_sub(offset));
     let is_readable = protection as i32 & libc::PROT_READ != 0;
+    // What is left of the thread's own memory, if it is needed.
+    let mut spare = None;
     if is_readable {
         let is_private = arguments[3] as i32 & libc::MAP_TYPE == libc::MAP_PRIVATE;
         let is_sparse = status.held_bytes < status.bytes / 2 && there > WHOLE_BYTES_MAX;
@@ -128,7 +130,7 @@ pub fn record_mapping(
         if !is_private {
             let mut held = 0;
             each_part(data, offset, there, |_, bytes| held += bytes);
-            ranges.make_room(held);
+            spare = Some(ranges.make_room(held, memory()));
         }
         each_part(data, offset, there, |at, bytes| {
             let address = result as usize + (at - offset);
@@ -144,7 +146,7 @@ pub fn record_mapping(
     if status.mode & libc::S_IFMT != libc::S_IFREG || find_or_add(identity).is_none() {
         return;
     }
-    if sys::is_open_to_write(descriptor) {
+    if control::is_quick() && sys::is_open_to_write(descriptor) {
         // From now on each call that writes is looked at.
         control::observe_calls(false);
     }
@@ -159,7 +161,7 @@ pub fn record_mapping(
     };
     ranges.add_words(ABOUT_FILE as usize, [identity, file_bytes as u64, from as u64]);
     if missing != 0
-        && let Some([memory, end]) = memory()
+        && let Some([memory, end]) = spare.unwrap_or_else(memory)
     {
         ranges.is_short |= missing > end - memory;
         let wanted = missing.min(end - memory);
@@ -221,7 +223,7 @@ pub fn record_segment(arguments: &[usize; 6], result: isize, ranges: &mut Ranges
     let bytes = state[BYTES_AT..]
         .first_chunk()
         .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-    ranges.make_room(bytes as usize);
+    ranges.make_room(bytes as usize, None);
     ranges.add_copy(result as usize, bytes as usize);
     ranges.add_words(
         ABOUT_FILE as usize,

@@ -209,7 +209,7 @@ unsafe fn any_call(mut number: c_long, arguments: &[usize; 6]) -> isize {
         return unsafe { signals::set_action(*arguments) };
     }
     if is_shared_mapping(number, arguments) {
-        control::share_memory(may_be_written(number, arguments));
+        control::share_memory(control::writes_shared() || may_be_written(number, arguments));
     }
     if turns::hides_from_copies(number, arguments) {
         return 0;

@@ -21,6 +21,8 @@ pub struct Ranges {
     words: [u64; 3],
     /// Memory of ours, which ranges may be copied to: where, how long, and how much of it is used.
     copies: [usize; 3],
+    /// It was mapped for them alone.
+    are_copies_mapped: bool,
 }
 
 impl Ranges {
@@ -32,6 +34,7 @@ impl Ranges {
             is_short: false,
             words: [0; 3],
             copies: [0; 3],
+            are_copies_mapped: false,
         }
     }
 
@@ -53,15 +56,26 @@ impl Ranges {
         self.add(address, self.words.as_ptr() as usize, size_of_val(&words));
     }
 
-    /// Makes room for ranges that are copied, once. If that is too much, they are not.
-    pub fn make_room(&mut self, bytes: usize) {
+    /// Makes room for ranges that are copied, once. If that is too much, they are not. `spare`: memory of the thread's own, which few bytes are
+    /// copied to: new memory would have to be mapped, filled with zeros, and unmapped. What is left of it is returned.
+    pub fn make_room(&mut self, bytes: usize, spare: Option<[usize; 2]>) -> Option<[usize; 2]> {
         const COPIED_BYTES_MAX: usize = 1 << 26;
-        if self.copies[1] == 0 && (1..=COPIED_BYTES_MAX).contains(&bytes) {
-            match sys::map_anywhere(bytes) {
-                0 => {}
-                memory => self.copies = [memory as usize, bytes, 0],
-            }
+        /// More would stay in memory for good.
+        const SPARE_BYTES_MAX: usize = 1 << 18;
+        if self.copies[1] != 0 || !(1..=COPIED_BYTES_MAX).contains(&bytes) {
+            return spare;
         }
+        if let Some([memory, end]) = spare
+            && bytes <= SPARE_BYTES_MAX.min((end - memory) / 2)
+        {
+            self.copies = [memory, bytes, 0];
+            return Some([memory + bytes, end]);
+        }
+        match sys::map_anywhere(bytes) {
+            0 => {}
+            memory => (self.copies, self.are_copies_mapped) = ([memory as usize, bytes, 0], true),
+        }
+        spare
     }
 
     /// A range of memory that others may be writing. What is logged has to be one state of it, since it is read twice: to be hashed, and to be written.
@@ -86,7 +100,7 @@ impl Drop for Ranges {
     #[inline]
     fn drop(&mut self) {
         let [memory, bytes, _] = self.copies;
-        if bytes != 0 {
+        if self.are_copies_mapped {
             // SAFETY: mapped by `make_room`, and known to nobody else any more.
             unsafe { sys::unmap(memory as u64, bytes) };
         }

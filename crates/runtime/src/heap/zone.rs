@@ -29,10 +29,8 @@ use runtime_abi::ARENA_BYTES;
 const ZONE_BLOCK_MAX: u64 = 1 << 26;
 const PAGE: u64 = 4096;
 
-/// A thread looks into the pool after carving this many new bytes.
-const CARVED_BEFORE_LOOKING: u64 = 1 << 18;
-/// A thread gives to the pool when a list holds more than this.
-const LIST_BYTES_MAX: u64 = 1 << 19;
+/// A thread gives to the pool when a list holds more than this. What lies in lists is nobody's, and each thread has one for each class.
+const LIST_BYTES_MAX: u64 = 1 << 16;
 const LIST_BLOCKS_MIN: u64 = 16;
 
 /// What no thread has for itself.
@@ -71,10 +69,10 @@ impl Local {
         }
         let whole = class::bytes(class) + class::HEADER;
         // Inside an event there are no others, such as asking the pool.
-        let look = self.heap.carved.get() >= CARVED_BEFORE_LOOKING && !self.inside_event.get();
+        let look = self.heap.is_to_look(class) && !self.inside_event.get();
         if !look
             && whole <= ZONE_BLOCK_MAX
-            && let Some(start) = self.heap.carve(whole)
+            && let Some(start) = self.heap.carve(class, whole)
         {
             return blocks::finish(start, class);
         }
@@ -84,13 +82,8 @@ impl Local {
     /// Takes what the pool has of this class or, if it has none, carves.
     #[cold]
     fn allocate_from_pool(&self, class: u32, whole: u64) -> u64 {
-        self.heap.carved.set(0);
-        let from_zone = if whole <= ZONE_BLOCK_MAX {
-            self.heap.carve(whole)
-        } else {
-            None
-        };
-        let found = self.pool_operation(class, |heap| {
+        let fits = whole <= ZONE_BLOCK_MAX && self.heap.has_room_for(whole);
+        let carved = self.pool_operation(class, |heap| {
             let list = POOL.lists[class as usize].swap(0, Relaxed);
             if list != 0 {
                 heap.lists[class as usize].set(list);
@@ -99,18 +92,25 @@ impl Local {
                     heap.blocks[class as usize].set(heap.blocks[class as usize].get() + 1);
                     block = blocks::next_of(block);
                 }
-            } else if from_zone.is_none() {
+            } else if !fits {
                 let start = POOL.next.fetch_add(whole.next_multiple_of(PAGE), Relaxed);
                 if start + whole <= ARENA + ARENA_BYTES {
-                    return start;
+                    return Some(start);
                 }
             }
-            0
+            None
         });
-        match (from_zone, found) {
-            (Some(start), _) => blocks::finish(start, class),
-            (None, 0) => self.heap.pop(class).unwrap_or(0),
-            (None, start) => blocks::finish(start, class),
+        let found = self.heap.pop(class);
+        self.heap.has_looked(class, found.is_some());
+        match (found, carved) {
+            (Some(block), _) => block,
+            (None, Some(start)) => blocks::finish(start, class),
+            (None, None) if fits => match self.heap.carve(class, whole) {
+                Some(start) => blocks::finish(start, class),
+                // A handler has taken the rest meanwhile.
+                None => self.allocate_from_pool(class, whole),
+            },
+            (None, None) => 0,
         }
     }
 
@@ -146,11 +146,10 @@ impl Local {
             }
             blocks::set_next(end, POOL.lists[class as usize].load(Relaxed));
             POOL.lists[class as usize].store(given, Relaxed);
-            0
         });
     }
 
-    fn pool_operation(&self, class: u32, action: impl FnOnce(&ThreadHeap) -> u64) -> u64 {
+    fn pool_operation<R>(&self, class: u32, action: impl FnOnce(&ThreadHeap) -> R) -> R {
         if control::observes_sync() && !self.inside_event.get() {
             // One object for all classes: they share the common space.
             let _ = class;

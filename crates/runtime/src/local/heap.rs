@@ -7,6 +7,9 @@ use core::sync::atomic::Ordering::Release;
 use run_model::Point;
 use runtime_abi::ARENA;
 
+/// A thread looks into the pool for blocks of a class after carving so many new bytes for it: at first, and at most.
+const CREDIT_MIN: u32 = 1 << 14;
+const CREDIT_MAX: u32 = 1 << 18;
 pub const ZONE_BYTES: u64 = 1 << 30;
 pub const ZONES: u64 = 2048;
 pub const COMMON: u64 = ARENA + ZONES * ZONE_BYTES;
@@ -19,9 +22,12 @@ pub struct ThreadHeap {
     /// Next unused address of the zone; 0: the zone is not mapped.
     next: Cell<u64>,
     end: Cell<u64>,
-    pub carved: Cell<u64>,
     pub lists: [Cell<u64>; class::CLASSES],
     pub blocks: [Cell<u32>; class::CLASSES],
+    /// Bytes of each class that may be carved before the next look into the pool.
+    credits: [Cell<u32>; class::CLASSES],
+    /// The credit after the next look that finds nothing.
+    next_credits: [Cell<u32>; class::CLASSES],
     /// What is freed now is not used again.
     pub frees_nothing: Cell<bool>,
 }
@@ -38,9 +44,10 @@ impl ThreadHeap {
         ThreadHeap {
             next: Cell::new(next),
             end: Cell::new(end),
-            carved: Cell::new(0),
             lists: [const { Cell::new(0) }; class::CLASSES],
             blocks: [const { Cell::new(0) }; class::CLASSES],
+            credits: [const { Cell::new(CREDIT_MIN) }; class::CLASSES],
+            next_credits: [const { Cell::new(2 * CREDIT_MIN) }; class::CLASSES],
             frees_nothing: Cell::new(false),
         }
     }
@@ -67,12 +74,37 @@ impl ThreadHeap {
         self.blocks[class as usize].set(self.blocks[class as usize].get() + 1);
     }
 
-    pub fn carve(&self, bytes: u64) -> Option<u64> {
-        let start = self.next.get();
-        (start != 0 && bytes <= self.end.get() - start).then(|| {
+    /// New bytes of the zone, for a block of this class.
+    pub fn carve(&self, class: u32, bytes: u64) -> Option<u64> {
+        self.has_room_for(bytes).then(|| {
+            let start = self.next.get();
             self.next.set(start + bytes);
-            self.carved.set(self.carved.get() + bytes);
+            let credit = &self.credits[class as usize];
+            credit.set(u64::from(credit.get()).saturating_sub(bytes) as u32);
             start
         })
+    }
+
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        let start = self.next.get();
+        start != 0 && bytes <= self.end.get() - start
+    }
+
+    /// Should the thread look into the pool before it carves another block of this class?
+    pub fn is_to_look(&self, class: u32) -> bool {
+        self.credits[class as usize].get() == 0
+    }
+
+    /// It has looked. Where there was something, there may be more as soon as that is used up; where there was nothing, again and again,
+    /// nobody may ever give anything.
+    pub fn has_looked(&self, class: u32, found: bool) {
+        let (credit, next) = (&self.credits[class as usize], &self.next_credits[class as usize]);
+        if found {
+            credit.set(0);
+            next.set(CREDIT_MIN);
+        } else {
+            credit.set(next.get());
+            next.set((next.get() * 2).min(CREDIT_MAX));
+        }
     }
 }
