@@ -363,6 +363,7 @@ impl Local {
         let blocked = until_now.unwrap_or(before);
         // A handler that jumps away has left the call.
         let call = self.inputs.call.take();
+        let keeps_surplus = self.heap.keeps_surplus.take();
         let left = match hosting::is_on() {
             true => self.call_in_host(&action, came, blocked),
             // SAFETY: `handler_stack` or `can_be_stack` found room there.
@@ -380,6 +381,7 @@ impl Local {
                 )
             },
         };
+        self.heap.keeps_surplus.set(keeps_surplus);
         self.inputs.call.set(call);
         // The handler may have changed what is blocked when it is over.
         match interrupted {

@@ -123,7 +123,8 @@ impl Local {
         };
         self.heap.push(class, block, by);
         let blocks = self.heap.blocks[class as usize].get() as u64;
-        if !self.inside_event.get() && blocks > LIST_BLOCKS_MIN && blocks * class::bytes(class) > LIST_BYTES_MAX {
+        let may_give = !self.inside_event.get() && !self.heap.keeps_surplus.get();
+        if may_give && blocks > LIST_BLOCKS_MIN && blocks * class::bytes(class) > LIST_BYTES_MAX {
             self.give_to_pool(class);
         }
     }

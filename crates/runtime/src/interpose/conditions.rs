@@ -47,6 +47,7 @@ pub fn cancellable(object: u64, mutex: u64, wait: impl FnOnce() -> c_int) -> c_i
             local.blocking(|| ());
             local.calls_pass.set(false);
             local.inputs.waits_cancellably.set(false);
+            local.heap.keeps_surplus.set(false);
             let canceller = local.last_user(object_of(local.index));
             let holder = if mutex != 0 { local.last_user(mutex) } else { None };
             let (sources, count) = both(canceller, holder);

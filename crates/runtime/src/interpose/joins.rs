@@ -49,7 +49,8 @@ fn join(thread: pthread_t, real: impl FnOnce() -> c_int, again: impl FnOnce() ->
 }
 
 fn record_join(local: &Local, object: u64, joined: Option<u32>, real: impl FnOnce() -> c_int) -> c_int {
-    let result = cancellable(object, 0, real);
+    // When it is recorded the event comes behind what libc frees of the thread, and when it is replayed before that.
+    let result = local.heap.keeping_surplus(|| cancellable(object, 0, real));
     let ended = match joined {
         Some(index) if result == 0 => Some(Point {
             thread: ThreadIndex(index),
@@ -64,7 +65,10 @@ fn record_join(local: &Local, object: u64, joined: Option<u32>, real: impl FnOnc
 }
 
 fn replay_join(local: &Local, recorded: c_int, again: impl FnOnce() -> c_int) -> c_int {
-    let result = if recorded == 0 { again() } else { recorded };
+    let result = match recorded {
+        0 => local.heap.keeping_surplus(again),
+        _ => recorded,
+    };
     local.complete();
     result
 }

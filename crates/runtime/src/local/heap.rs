@@ -30,6 +30,9 @@ pub struct ThreadHeap {
     next_credits: [Cell<u32>; class::CLASSES],
     /// What is freed now is not used again.
     pub frees_nothing: Cell<bool>,
+    /// What is freed now stays in the thread's lists, however much that is: libc frees it inside an operation whose event is complete
+    /// only afterwards, and an event between (giving to the pool) would be before it in one run and behind it in another.
+    pub keeps_surplus: Cell<bool>,
 }
 
 impl ThreadHeap {
@@ -49,6 +52,7 @@ impl ThreadHeap {
             credits: [const { Cell::new(CREDIT_MIN) }; class::CLASSES],
             next_credits: [const { Cell::new(2 * CREDIT_MIN) }; class::CLASSES],
             frees_nothing: Cell::new(false),
+            keeps_surplus: Cell::new(false),
         }
     }
 
@@ -83,6 +87,14 @@ impl ThreadHeap {
             credit.set(u64::from(credit.get()).saturating_sub(bytes) as u32);
             start
         })
+    }
+
+    /// Does `action`, inside which libc frees what it had for something of the program's.
+    pub fn keeping_surplus<R>(&self, action: impl FnOnce() -> R) -> R {
+        self.keeps_surplus.set(true);
+        let result = action();
+        self.keeps_surplus.set(false);
+        result
     }
 
     pub fn has_room_for(&self, bytes: u64) -> bool {
