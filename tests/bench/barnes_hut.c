@@ -1,6 +1,7 @@
 // Bodies that attract each other, by an octree on the heap (Barnes and Hut): threads insert their bodies into one tree, cells have locks.
 //# kind: mixed
 //# flags: -O2
+//# link: -lm
 #include "bench.h"
 #include <math.h>
 

@@ -1,6 +1,7 @@
 // Every molecule with every other, as in Splash's water-nsquared: forces are added up by each thread alone, and then under a lock for each molecule.
 //# kind: mixed
 //# flags: -O2
+//# link: -lm
 #include "bench.h"
 #include <math.h>
 

@@ -1,6 +1,7 @@
 // Pictures of a volume by casting rays: an octree on the heap tells what is empty, tiles of the picture are taken from a queue for each thread or stolen.
 //# kind: mixed
 //# flags: -O2
+//# link: -lm
 #include "bench.h"
 #include <math.h>
 
