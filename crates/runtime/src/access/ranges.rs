@@ -53,7 +53,8 @@ fn pieces(one: u64, other: u64, bytes: u64) -> impl Iterator<Item = (u64, u64)> 
 
 impl Local {
     /// Opens a window over whole ranges if they are ours already and no gate lies in the next `events` events.
-    fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
+    #[inline]
+    pub(super) fn try_window(&self, ranges: &[(u64, u64, Intent)], events: u64) -> bool {
         if control::counts_for_points() {
             return !self.awaits_point();
         }
@@ -82,7 +83,8 @@ impl Local {
         ours
     }
 
-    fn leave_window(&self, events: u64) {
+    #[inline]
+    pub(super) fn leave_window(&self, events: u64) {
         self.complete_many(events);
         self.access.close_window();
     }

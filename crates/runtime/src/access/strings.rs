@@ -6,6 +6,7 @@ use crate::access::seen::Moved;
 use crate::access::seen::Seen;
 use crate::access::words;
 use crate::local::Local;
+use access_protocol::Intent;
 use core::ffi::c_char;
 use core::ffi::c_int;
 use core::ffi::c_void;
@@ -127,6 +128,62 @@ pub unsafe fn copy_text(
     Some(length)
 }
 
+/// So many bytes are looked at in one window at the most: most texts are shorter, and the words of all their chunks are looked at before.
+const WINDOW_BYTES: u64 = 512;
+/// Nothing is below, and programs survive that they look there. What comes first is an event before the fault then, as piece by piece.
+const LOWEST: u64 = 4096;
+
+/// How many pieces `Bytes` reads for so many bytes.
+fn pieces(start: *const c_void, bytes: u64) -> u64 {
+    match bytes {
+        0 => 0,
+        _ => (start as u64 + bytes - 1) / CHUNK_BYTES - start as u64 / CHUNK_BYTES + 1,
+    }
+}
+
+/// Looks at up to `most` bytes of each of `places`, where they are, if that is allowed and no gate is so near. `look` is asked about one piece
+/// of each after the other, which end with the first chunk that ends, and says where it stops, if it does. The events are those that `Bytes`
+/// has. `None`: nothing has happened, the same is to be done piece by piece. Else how far away it stopped, if before `most` bytes were passed.
+///
+/// # Safety
+/// So many bytes may be read, or those up to where `look` stops.
+#[inline(always)]
+unsafe fn look_in_window<const N: usize>(
+    places: [*const c_void; N],
+    most: usize,
+    mut look: impl FnMut([&[u8]; N]) -> Option<usize>,
+) -> Option<Option<usize>> {
+    let local = Local::current()?;
+    let most = most as u64;
+    let looked_at = most.min(WINDOW_BYTES);
+    let events = |bytes| places.iter().map(|place| pieces(*place, bytes)).sum();
+    let ranges = places.map(|place| (place as u64, looked_at, Intent::Read));
+    if places.iter().any(|place| (*place as u64) < LOWEST) || !local.try_window(&ranges, events(looked_at)) {
+        return None;
+    }
+    let mut passed = 0;
+    while passed < looked_at {
+        let piece = places.iter().fold(looked_at - passed, |least, place| {
+            least.min(to_chunk_end(*place as u64 + passed))
+        });
+        // SAFETY: the first byte of each may be read, hence all of its chunk. Nobody writes there: the window is open.
+        let parts = places.map(|place| unsafe {
+            core::slice::from_raw_parts(place.cast::<u8>().add(passed as usize), piece as usize)
+        });
+        if let Some(at) = look(parts) {
+            local.leave_window(events(passed + at as u64 + 1));
+            return Some(Some(passed as usize + at));
+        }
+        passed += piece;
+    }
+    if looked_at < most {
+        local.leave_window(0);
+        return None;
+    }
+    local.leave_window(events(most));
+    Some(None)
+}
+
 /// # Safety
 /// `text` is NUL-terminated within `most` bytes, or has that many.
 unsafe fn length(text: *const c_char, most: usize) -> usize {
@@ -134,16 +191,62 @@ unsafe fn length(text: *const c_char, most: usize) -> usize {
         // SAFETY: the caller promises that it ends, or has as many bytes.
         return unsafe { libc::strnlen(text, most) };
     }
-    let mut bytes = Bytes::new(text.cast());
     // SAFETY: stops at the terminator or after `most` bytes.
-    unsafe { bytes.find(0, 0, most) }.map_or(most, |(at, _)| at)
+    unsafe { find(text.cast(), 0, 0, most) }.map_or(most, |(at, _)| at)
 }
 
-/// Compares up to `most` bytes, until `ends` says that a byte is the last; `fold` is applied to each.
+/// Where the first byte is that is `one` or `other`, and which it is, if it is less than `most` away.
+///
+/// # Safety
+/// There is such a byte, or so many bytes may be read.
+unsafe fn find(place: *const c_void, one: u8, other: u8, most: usize) -> Option<(usize, u8)> {
+    let mut byte = 0;
+    let look = |[part]: [&[u8]; 1]| words::find(part, one, other).inspect(|at| byte = part[*at]);
+    // SAFETY: the caller promises as much.
+    match unsafe { look_in_window([place], most, look) } {
+        Some(found) => found.map(|at| (at, byte)),
+        // SAFETY: there is such a byte, or so many may be read, says the caller.
+        None => unsafe { Bytes::new(place).find(one, other, most) },
+    }
+}
+
+/// Compares up to `most` bytes, of a text up to its end; `fold` is applied to each.
 ///
 /// # Safety
 /// Both may be read as far as the comparison goes.
-unsafe fn compare(a: *const c_void, b: *const c_void, most: usize, text: bool, fold: fn(u8) -> u8) -> c_int {
+#[inline(always)]
+unsafe fn compare(
+    a: *const c_void,
+    b: *const c_void,
+    most: usize,
+    text: bool,
+    fold: impl Fn(u8) -> u8 + Copy,
+) -> c_int {
+    let mut difference = 0;
+    let look = |[x, y]: [&[u8]; 2]| {
+        let stops = |x: u8, y: u8| fold(x) != fold(y) || (text && x == 0);
+        words::compare(x, y, text, stops).inspect(|at| difference = fold(x[*at]) as c_int - fold(y[*at]) as c_int)
+    };
+    // SAFETY: the caller promises as much.
+    match unsafe { look_in_window([a, b], most, look) } {
+        Some(_) => difference,
+        // SAFETY: both may be read as far as the comparison goes, says the caller.
+        None => unsafe { compare_pieces(a, b, most, text, fold) },
+    }
+}
+
+/// The same piece by piece.
+///
+/// # Safety
+/// Both may be read as far as the comparison goes.
+#[inline(never)]
+unsafe fn compare_pieces(
+    a: *const c_void,
+    b: *const c_void,
+    most: usize,
+    text: bool,
+    fold: impl Fn(u8) -> u8,
+) -> c_int {
     let (mut a, mut b) = (Bytes::new(a), Bytes::new(b));
     let mut left = most;
     while left > 0 {
@@ -212,14 +315,13 @@ observed_functions! {
         compare(a.cast(), b.cast(), most, true, lower)
     }
     __refrain_memchr(place: *const c_void, byte: c_int, bytes: usize) -> *mut c_void {
-        let mut stream = Bytes::new(place);
-        match stream.find(byte as u8, byte as u8, bytes) {
+        match find(place, byte as u8, byte as u8, bytes) {
             Some((at, _)) => place.byte_add(at).cast_mut(),
             None => core::ptr::null_mut(),
         }
     }
     __refrain_strchr(text: *const c_char, byte: c_int) -> *mut c_char {
-        match Bytes::new(text.cast()).find(byte as u8, 0, usize::MAX) {
+        match find(text.cast(), byte as u8, 0, usize::MAX) {
             Some((at, found)) if found == byte as u8 => text.add(at).cast_mut(),
             _ => core::ptr::null_mut(),
         }
