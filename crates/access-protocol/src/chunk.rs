@@ -18,6 +18,12 @@ pub(crate) const SPLIT: u64 = 1 << 61;
 /// Split, and used by atomics: never made whole again.
 pub(crate) const SPLIT_FOR_GOOD: u64 = SPLIT | 1;
 
+/// Does a chunk's word say that its cells decide?
+#[inline(always)]
+pub(crate) fn is_split(word: u64) -> bool {
+    word & !1 == SPLIT
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     Read,
@@ -79,7 +85,34 @@ impl<W: World> Thread<W> {
 
     #[inline]
     pub fn is_split(&self, address: u64) -> bool {
-        self.word(address).load(Acquire) & !1 == SPLIT
+        is_split(self.word(address).load(Acquire))
+    }
+
+    /// Opens a window in which the chunk of `address`, whose word was `seen`, may be accessed, if that needs no more than the thread has: it may
+    /// access it already, or had it for itself in an earlier generation. False: the window is closed.
+    #[inline(always)]
+    pub(crate) fn goes_on(&self, address: u64, intent: Intent, seen: u64) -> bool {
+        let mine = Owned::from_word(seen).filter(|owned| owned.owner() == self.index);
+        let old = mine.filter(|owned| *owned != self.owned());
+        let may_go_on = match (mine, old) {
+            // What several threads read at a time is better shared.
+            (_, Some(_)) => intent == Intent::Write || !moves::are_read_by_several(self.world, address),
+            (Some(_), None) => true,
+            // Relaxed: only this thread writes it.
+            (None, None) => intent == Intent::Read && seen.wrapping_sub(1) < self.slot.seen().load(Relaxed),
+        };
+        if !may_go_on {
+            return false;
+        }
+        self.open_window();
+        let goes_on = match old {
+            Some(owned) => self.own_more(address, owned),
+            None => self.allows(address, intent),
+        };
+        if !goes_on {
+            self.close_window();
+        }
+        goes_on
     }
 
     /// Gets the right to access the chunk of `address`; each acquisition that takes is an event.
@@ -183,9 +216,18 @@ impl<W: World> Thread<W> {
     /// Takes a chunk its owner uses no more, and those after it that a sequence of accesses would need next.
     fn take_unused(&self, address: u64, owned: Owned) -> Option<Right> {
         self.open_window();
-        if !self.own(address, owned.word()) {
+        if !self.own_more(address, owned) {
             self.close_window();
             return None;
+        }
+        Some(Right::Window)
+    }
+
+    /// The same inside a window. False: somebody else has changed the word.
+    #[inline]
+    fn own_more(&self, address: u64, owned: Owned) -> bool {
+        if !self.own(address, owned.word()) {
+            return false;
         }
         self.count_take(owned);
         let ahead = self.next_ahead(address);
@@ -200,7 +242,7 @@ impl<W: World> Thread<W> {
             }),
         };
         self.ahead.took(address / CHUNK_BYTES + along + 1);
-        Some(Right::Window)
+        true
     }
 
     /// Splits the chunk of `address` into cells at once: it is used by atomics.

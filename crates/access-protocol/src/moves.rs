@@ -54,6 +54,12 @@ pub fn is_read_by_several<W: World>(world: W, address: u64) -> bool {
     left > 0
 }
 
+/// The same, and it is not used up.
+#[inline]
+pub fn are_read_by_several<W: World>(world: W, address: u64) -> bool {
+    page_entry(world, address).load(Relaxed) > 0
+}
+
 /// Is it better to share what one reads than to own it?
 pub fn is_better_shared<W: World>(world: W, address: u64) -> bool {
     is_read_by_several(world, address) && !is_migratory(world, address)

@@ -13,6 +13,7 @@ use crate::chunk::SPLIT;
 use crate::moves;
 use crate::moves::Heat;
 use crate::moves::PAGE_CHUNKS;
+use core::cell::Cell;
 use core::iter;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
@@ -57,7 +58,7 @@ impl<W: World> Thread<W> {
             let page = address / CHUNK_BYTES / PAGE_CHUNKS * PAGE_CHUNKS * CHUNK_BYTES;
             let mut along = 0u64;
             for i in (0..PAGE_CHUNKS).filter(|_| page_is_hot) {
-                along |= (self.begin_move_from(page + i * CHUNK_BYTES, owned.owner()) as u64) << i;
+                along |= (self.begin_move_from(page + i * CHUNK_BYTES, owned.owner()).is_some() as u64) << i;
             }
             let owner = self.wait_for_all_of(owned);
             for i in (0..PAGE_CHUNKS).filter(|i| along >> i & 1 != 0) {
@@ -71,12 +72,15 @@ impl<W: World> Thread<W> {
             Intent::Read => self.world.tuning().ahead_shared,
             Intent::Write => self.next_ahead(address),
         };
+        let newest = Cell::new(owned.generation());
         let along = self.each_after(address, ahead - 1, |at| {
             if intent == Intent::Read && !moves::may_be_shared_along(self.world, at) {
                 return false;
             }
             if ended.is_none() {
-                return self.begin_move_from(at, owned.owner());
+                let marked = self.begin_move_from(at, owned.owner());
+                newest.set(newest.get().max(marked.map_or(0, Owned::generation)));
+                return marked.is_some();
             }
             // Without a barrier only what was not used since.
             let seen = self.word(at).load(Relaxed);
@@ -84,7 +88,12 @@ impl<W: World> Thread<W> {
                 next.owner() == owned.owner() && next.generation() <= owned.generation() && self.begin_move(at, seen)
             })
         });
-        let owner = ended.unwrap_or_else(|| self.wait_for_all_of(owned));
+        let owner = ended.unwrap_or_else(|| {
+            let now = self.wait_for_all_of(owned);
+            // Perhaps the generation ended while we waited, and is known to have from elsewhere. A newer one of a neighbour has not ended there.
+            let is_newest = newest.get() <= owned.generation() || self.world.makes(Mistake::WrongEndOfNeighbour);
+            owned.end(self.world).filter(|_| is_newest).unwrap_or(now)
+        });
         if intent == Intent::Write && self.world.makes(Mistake::WordBeforeRecord) {
             self.word(address).store(self.owned().word(), Release);
         }
@@ -140,10 +149,10 @@ impl<W: World> Thread<W> {
             - 1
     }
 
-    /// Marks a chunk as moving if `owner` has it, of whatever generation.
-    fn begin_move_from(&self, address: u64, owner: u32) -> bool {
-        let seen = self.word(address).load(Relaxed);
-        Owned::from_word(seen).is_some_and(|owned| owned.owner() == owner) && self.begin_move(address, seen)
+    /// Marks a chunk as moving if `owner` has it, of whatever generation: that which is returned.
+    fn begin_move_from(&self, address: u64, owner: u32) -> Option<Owned> {
+        let seen = Owned::from_word(self.word(address).load(Relaxed)).filter(|seen| seen.owner() == owner)?;
+        self.begin_move(address, seen.word()).then_some(seen)
     }
 
     pub(crate) fn log_take(&self, address: u64, sources: &[Point]) {

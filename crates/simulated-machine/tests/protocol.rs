@@ -212,6 +212,20 @@ fn generation() -> Small<'static> {
     )
 }
 
+/// While the second thread takes what the first has, that gives its lock back, and goes on with the neighbour in a new generation.
+fn generation_of_a_neighbour() -> Small<'static> {
+    let tuning = Tuning {
+        takes_along: true,
+        ..GENERATIONS
+    };
+    small(
+        &[&[lock(0), store(A), store(B), unlock(0), store(B)], &[load(A), load(B)]],
+        &[0, 0, 0],
+        Method::Light,
+        tuning,
+    )
+}
+
 /// The first thread passes a fence point where it gives the lock back.
 fn share_at_a_fence_point() -> Small<'static> {
     small(
@@ -299,6 +313,11 @@ fn two_writers_of_two_chunks() {
 #[test]
 fn a_generation_ends() {
     generation().is_clean("generation", None);
+}
+
+#[test]
+fn a_generation_ends_while_somebody_waits() {
+    generation_of_a_neighbour().is_clean("neighbour", Some(2));
 }
 
 #[test]
@@ -420,6 +439,16 @@ fn a_word_before_its_record_is_found() {
 #[test]
 fn a_wrong_generation_end_is_found() {
     is_found("generation", &generation(), Mistake::WrongGenerationEnd, None);
+}
+
+#[test]
+fn a_wrong_end_of_a_neighbour_is_found() {
+    is_found(
+        "neighbour",
+        &generation_of_a_neighbour(),
+        Mistake::WrongEndOfNeighbour,
+        Some(2),
+    );
 }
 
 #[test]

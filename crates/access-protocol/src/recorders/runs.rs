@@ -8,8 +8,11 @@ use crate::Thread;
 use crate::Values;
 use crate::World;
 use crate::cell;
+use crate::chunk;
 use crate::moves;
 use crate::recorders::CELLS_MAX;
+use core::sync::atomic::Ordering::Acquire;
+use machine::Word;
 use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
 
@@ -41,7 +44,13 @@ impl<W: World> Thread<W> {
                 self.close_window();
                 return result;
             }
-            if self.is_split(address) || self.acquire_chunk(address, intent) == Right::Cells {
+            // Acquire: pairs with the Release in `finish_split`.
+            let word = self.word(address).load(Acquire);
+            let in_cells = match chunk::is_split(word) {
+                true => true,
+                false => !self.goes_on(address, intent, word) && self.acquire_chunk(address, intent) == Right::Cells,
+            };
+            if in_cells {
                 // Now and then: has nobody else used this chunk for a while, or has everybody only read it?
                 if self.event().is_multiple_of(self.world.tuning().look_every) {
                     if moves::continues_streak(self.world, address, self.index) {
