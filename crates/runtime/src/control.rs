@@ -2,6 +2,7 @@
 use crate::failure;
 use crate::parts;
 use crate::sys;
+use crate::zones;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::AtomicU8;
@@ -20,7 +21,6 @@ use runtime_abi::ROOT_CONTROL_ADDRESS;
 use runtime_abi::RunSettings;
 use runtime_abi::ThreadSlot;
 use runtime_abi::counting::CountingFor;
-use runtime_abi::memory_map;
 use runtime_abi::own_steps_file::compared_object;
 
 /// What every call of ours looks at, in one line of the cache: after a system call, little of ours is left in there.
@@ -237,7 +237,7 @@ pub fn counts_for_points() -> bool {
 /// Is this object at the address that it had when it was recorded? Where a hybrid schedule is enforced, it may lie elsewhere; and where other versions
 /// of functions run than were recorded, what is on a stack does.
 pub fn compares_object(object: u64) -> bool {
-    !(counts_for_points() || is_steered() && !memory_map::ARENA.contains(object)) || compared_object(object) != 0
+    !(counts_for_points() || is_steered() && zones::is_of_stack(object)) || compared_object(object) != 0
 }
 
 #[inline]

@@ -82,3 +82,4 @@ mod trace;
 mod trace_file;
 mod turns;
 mod vectors;
+mod zones;

@@ -7,6 +7,7 @@ use crate::guest::Guest;
 use crate::recording::Recorded;
 use crate::recording::record;
 use crate::require;
+use crate::rust;
 use crate::sandbox::Sandbox;
 use crate::sandbox::trial;
 use crate::tool;
@@ -22,17 +23,24 @@ const SEARCH_S: &str = "20";
 const RECORDINGS: u32 = 12;
 
 /// Bugs whose failures the gates of scope sync do not bring back, or not always.
-const GUESTS: [&str; 4] = ["circular_buffer", "contest_airline", "contest_buffer_writer", "stack"];
+const GUESTS: [&str; 5] = [
+    "bugs/circular_buffer",
+    "bugs/contest_airline",
+    "bugs/contest_buffer_writer",
+    "bugs/stack",
+    "raced/answered_on_stack",
+];
 
 pub fn trials() -> Result<Vec<Trial>, String> {
     let one = |name: &'static str| {
-        let guest = Guest::read(&tool::guests().join(format!("bugs/{name}.c")))?;
-        Ok(trial(format!("raced/{name}"), move |sandbox| {
+        let guest = Guest::read(&tool::guests().join(format!("{name}.c")))?;
+        Ok(trial(format!("raced/{}", guest.name()), move |sandbox| {
             comes_back(sandbox, &guest)
         }))
     };
     let mut trials: Vec<Trial> = GUESTS.into_iter().map(one).collect::<Result<_, String>>()?;
     trials.push(trial("raced/nothing_to_find", nothing_to_find));
+    trials.push(trial("raced/rust", rust_comes_back));
     Ok(trials)
 }
 
@@ -72,6 +80,25 @@ fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
         "none of {RECORDINGS} recordings was brought back by a search: {}",
         told.join("\n")
     ))
+}
+
+/// A Rust program: built for scope memory, so that a replay sees its accesses, and recorded at scope sync.
+fn rust_comes_back(sandbox: &Sandbox) -> Checked {
+    let arguments = ["build", "--locked", "--scope", "memory", "--bin", "wrong_sync"];
+    rust::run_with(sandbox, &rust::workspace("explained"), &arguments, &[])?.expect_status(0)?;
+    let program = rust::built("memory")?.join("wrong_sync");
+    let recorded = record(sandbox, "rust-run", &["--scope", "sync"], &program, LIMIT)?;
+    require(recorded.ended.status == 101, || recorded.ended.told("expected a panic"))?;
+    let line = sandbox
+        .refrain(["solve", "--json", "--max-time", "60"])
+        .arg(&recorded.directory)
+        .within(LIMIT);
+    let ended = sandbox.run(&line)?;
+    let answer: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+    require(answer["found"] == true && answer["met"] == answer["events"], || {
+        ended.told("expected an order that meets all events")
+    })?;
+    recorded.check_replay(sandbox, REPLAYS, 7, LIMIT)
 }
 
 fn check_what_is_kept(sandbox: &Sandbox, recorded: &Recorded) -> Checked {

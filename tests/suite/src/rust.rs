@@ -149,6 +149,12 @@ fn shared() -> Checked<PathBuf> {
     Ok(scratch.with_file_name("suite-rust"))
 }
 
+/// Where `cargo refrain build` of a scope puts programs.
+pub fn built(scope: &str) -> Checked<PathBuf> {
+    let target = shared()?.join("target/refrain").join(scope);
+    Ok(target.join("x86_64-unknown-linux-gnu/debug"))
+}
+
 /// The variables that cargo and rustup need, and the cache in which the standard library is kept.
 pub fn with_cargo(mut line: Line) -> Checked<Line> {
     line = line.var("XDG_CACHE_HOME", shared()?.join("cache"));

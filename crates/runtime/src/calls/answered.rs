@@ -25,6 +25,7 @@ use crate::local::Local;
 use crate::output_order;
 use crate::sys;
 use crate::turns;
+use crate::zones;
 use core::ffi::c_int;
 use core::ffi::c_long;
 use core::sync::atomic::Ordering::Relaxed;
@@ -187,7 +188,16 @@ impl Local {
         if control::traces_all() {
             self.tell_call(number, result, call.ranges());
         }
-        for (address, bytes) in call.ranges().take(written) {
+        // Other versions of functions run than were recorded: what was on a stack lies elsewhere, where the program says now.
+        let is_moved = control::is_steered()
+            && call
+                .ranges()
+                .take(written)
+                .any(|(address, _)| zones::is_of_stack(address));
+        if is_moved {
+            places::put(number, arguments, &call);
+        }
+        for (address, bytes) in call.ranges().take(written).filter(|_| !is_moved) {
             if mirrors::is_of_file(address) {
                 continue;
             }

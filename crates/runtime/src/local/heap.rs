@@ -2,6 +2,9 @@
 use crate::blocks;
 use crate::blocks::class;
 use crate::sys;
+use crate::zones::ZONE_BYTES;
+use crate::zones::ZONE_HEAP_BYTES;
+use crate::zones::ZONES;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Release;
 use run_model::Point;
@@ -10,11 +13,6 @@ use runtime_abi::ARENA;
 /// A thread looks into the pool for blocks of a class after carving so many new bytes for it: at first, and at most.
 const CREDIT_MIN: u32 = 1 << 14;
 const CREDIT_MAX: u32 = 1 << 18;
-pub const ZONE_BYTES: u64 = 1 << 30;
-pub const ZONES: u64 = 2048;
-pub const COMMON: u64 = ARENA + ZONES * ZONE_BYTES;
-/// The upper half of a zone is for the stack.
-pub const ZONE_HEAP_BYTES: u64 = ZONE_BYTES / 2;
 
 /// A thread's own lists of free blocks, linked outside of them (`link`). Changed by the thread's own calls only: no handler of ours allocates
 /// or frees, and a handler of the program's runs at a safe point, where no list is half changed.
