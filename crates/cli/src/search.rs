@@ -144,6 +144,7 @@ pub fn print(run: &RunDirectory, searched: &Searched, name: &str, as_json: bool)
                 "recalled": statistics.recalled,
                 "coarse": statistics.coarse,
                 "fine": statistics.fine,
+                "scattered": statistics.scattered,
                 "minimising": statistics.minimising,
                 "failures": statistics.failures,
                 "cache_hits": statistics.cache_hits,

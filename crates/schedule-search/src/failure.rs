@@ -17,6 +17,8 @@ use crate::cache::Cache;
 use crate::cache::Key;
 use crate::cache::Scene;
 use crate::footprints::Footprints;
+use crate::scatter;
+use crate::scatter::Scatter;
 use crate::tree::Choice;
 use crate::tree::FIRST_SYNCHRONISATIONS;
 use crate::tree::Node;
@@ -55,6 +57,7 @@ pub(crate) struct Failure {
     pub footprints: Footprints,
     /// Whether anything was left out or held for a duplicate in this pass.
     pub is_reduced: bool,
+    pub scatter: Scatter,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +95,9 @@ pub(crate) enum Task {
     /// The same of the first window while it is being tried: what is left of it may come to the same as something else.
     Footprints,
     Try,
+    /// To see the accesses of the whole run, from which plans are scattered; and one of these.
+    ScatterTrace,
+    Scattered,
     /// There is nothing left.
     Nothing,
 }
@@ -147,6 +153,7 @@ impl Failure {
             seen: BTreeSet::new(),
             footprints: Footprints::default(),
             is_reduced: false,
+            scatter: Scatter::default(),
         };
         let window = failure.window(0, given);
         if asked.is_some_and(|asked| asked.covers(&window)) && !failure.traces_accesses_first(given) {
@@ -180,6 +187,19 @@ impl Failure {
     }
 
     pub fn task(&self, given: &Circumstances) -> Task {
+        let enumerated = self.enumerated(given);
+        let is_enumerating = !matches!(enumerated, Task::Recall | Task::RecallTrace) && !self.trees.is_empty();
+        if given.tuning.scattered_max != 0 && is_enumerating && self.scatter.is_due(enumerated == Task::Nothing) {
+            return match self.scatter.is_made {
+                true => Task::Scattered,
+                false => Task::ScatterTrace,
+            };
+        }
+        enumerated
+    }
+
+    /// The same, if nothing is scattered.
+    fn enumerated(&self, given: &Circumstances) -> Task {
         if self.trees.is_empty() {
             return Task::Window;
         }
@@ -209,6 +229,8 @@ impl Failure {
     /// The window that the next attempt is asked to trace.
     pub fn traced(&self, given: &Circumstances) -> Option<Window> {
         let tree = match self.task(given) {
+            Task::ScatterTrace => return Some(Window::whole(given.log)),
+            Task::Scattered => return None,
             Task::Recall | Task::RecallTrace => self.trees.first(),
             _ => self.trees.get(self.cursor.window),
         };
@@ -256,8 +278,20 @@ impl Failure {
                     .into_iter()
                     .collect()
             }
+            Task::ScatterTrace => {
+                let trace = Trace::PointsAndAccesses(Window::whole(given.log));
+                vec![ask(given.admitted, trace, self.met)]
+            }
+            Task::Scattered => {
+                let due = self.scatter.due(most);
+                due.iter().map(|plan| ask(plan, Trace::Nothing, 0)).collect()
+            }
             Task::Try => {
                 let window = &self.trees[self.cursor.window].window;
+                let most = match given.tuning.scattered_max {
+                    0 => most,
+                    _ => most.min(self.scatter.until_due()),
+                };
                 let tries = self.tries(most, given);
                 let ask_one = |(node, choice): &(&Node, Choice)| {
                     let plan = node.with(choice, window);
@@ -299,13 +333,19 @@ impl Failure {
     pub fn take(&mut self, attempt: &Attempt, given: &Circumstances, counted: &mut Statistics) -> Step {
         let task = self.task(given);
         let is_root = self.cursor.depth == 0;
-        let is_same_plan =
-            matches!(task, Task::Window | Task::RecallTrace | Task::Footprints) || task == Task::AccessTrace && is_root;
+        let is_same_plan = matches!(
+            task,
+            Task::Window | Task::RecallTrace | Task::Footprints | Task::ScatterTrace
+        ) || task == Task::AccessTrace && is_root;
         let traced;
         let attempt = match is_same_plan && (attempt.met != self.met || !is_same(&attempt.ending, &self.ending)) {
             // Tracing accesses takes much longer than the replay: what depends on the time may differ. Without a trace there are
             // no reversals; all else goes on.
-            true if matches!(task, Task::AccessTrace | Task::Footprints | Task::RecallTrace) => {
+            true if matches!(
+                task,
+                Task::AccessTrace | Task::Footprints | Task::RecallTrace | Task::ScatterTrace
+            ) =>
+            {
                 traced = Attempt {
                     points: Vec::new(),
                     accesses: Vec::new(),
@@ -364,7 +404,22 @@ impl Failure {
                 self.footprints.learn(attempt);
                 self.choose_reversals(&attempt.accesses, given, counted);
             }
+            Task::ScatterTrace => {
+                counted.access_traces += 1;
+                let most = (given.tuning.scattered_max as usize).min(scatter::PLANS_MAX);
+                self.scatter
+                    .make(&attempt.accesses, given.admitted, given.admission, most);
+            }
+            Task::Scattered => {
+                counted.scattered += 1;
+                let plan = self.scatter.plans[self.scatter.next].clone();
+                self.scatter.next += 1;
+                if self.is_progress(attempt) {
+                    return Step::Progress(plan);
+                }
+            }
             Task::Try => {
+                self.scatter.enumerated += 1;
                 if let Some(plan) = self.take_try(attempt, given, counted) {
                     return Step::Progress(plan);
                 }

@@ -25,6 +25,7 @@ mod minimise;
 mod races;
 mod replays;
 mod saved;
+mod scatter;
 mod search;
 mod statistics;
 mod tree;

@@ -12,7 +12,7 @@ mod fields;
 
 const MAGIC: &[u8; 8] = b"refrsrch";
 /// Raised with every change of what a search knows or of the order in which it goes.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// Counts of a search are smaller by far; with greater ones, a sum might overflow.
 const COUNT_MAX: u64 = 1 << 60;
 /// Layers are numbered by the bits of a word; there are five kinds of them.

@@ -2,7 +2,7 @@
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Replays whose result was used. The sum of the next seven.
+    /// Replays whose result was used. The sum of the next eight.
     pub attempts: u64,
     /// Without a trace, to begin with.
     pub opening: u64,
@@ -16,6 +16,8 @@ pub struct Statistics {
     pub coarse: u64,
     /// With one more reversal ("FG").
     pub fine: u64,
+    /// With reversals from anywhere in the run.
+    pub scattered: u64,
     /// To find out which edits are not needed.
     pub minimising: u64,
     /// Replays whose result was not used, because one before it in the batch had helped.

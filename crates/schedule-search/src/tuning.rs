@@ -19,6 +19,8 @@ pub struct Tuning {
     pub advancing: Advancing,
     /// At most so many pairs of a trace of accesses are reversed.
     pub races_max: u64,
+    /// Plans with reversals from anywhere in the run that are tried against each failure, in turns with all others. None where nearly every failure shows soon.
+    pub scattered_max: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,7 @@ impl Default for Tuning {
             minimising: Minimising::On,
             advancing: Advancing::On,
             races_max: 10_000,
+            scattered_max: 0,
         }
     }
 }

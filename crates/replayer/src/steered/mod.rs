@@ -88,6 +88,8 @@ const CELLS_MAX: u64 = 8;
 const PATIENCE: Duration = Duration::from_millis(300);
 /// The same for replays by the gates alone, which others may hold up. If one of them is given up too early, more is searched for than needed.
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
+/// Plans from anywhere in the run, against one failure: it may show long after its cause, where nothing was recorded on the way.
+const SCATTERED_MAX: u64 = 1 << 12;
 /// The end of the run, which is no event.
 const END: Label = Label(1);
 const FIRST_LABEL: u64 = 2;
@@ -281,6 +283,7 @@ pub fn note(schedule: &Schedule) -> Option<String> {
 fn tuning() -> Tuning {
     Tuning {
         layers: vec![Layer::FirstAccesses, Layer::Accesses],
+        scattered_max: SCATTERED_MAX,
         ..Tuning::default()
     }
 }

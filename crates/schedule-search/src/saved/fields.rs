@@ -32,6 +32,7 @@ use crate::failure::Recalling;
 use crate::footprints::Footprints;
 use crate::footprints::Touched;
 use crate::minimise::Minimisation;
+use crate::scatter::Scatter;
 use crate::search::Phase;
 use crate::tree::Choice;
 use crate::tree::Floor;
@@ -89,10 +90,10 @@ fields! {
     Access { id, label, is_write, passed, next, is_beyond }
     Tuning {
         layers, bound_first, bound_max, windows_first, windows_max, scope, caching, reduction, minimising, advancing,
-        races_max
+        races_max, scattered_max
     }
     Statistics {
-        attempts, opening, point_traces, access_traces, recalled, coarse, fine, minimising, unused, failures, cache_hits,
+        attempts, opening, point_traces, access_traces, recalled, coarse, fine, scattered, minimising, unused, failures, cache_hits,
         windows, windows_traced, window_preemptions, window_races, left_out, duplicates, edits_admitted, edits_needed
     }
     Reach { who, label, back, is_synchronisation }
@@ -105,8 +106,9 @@ fields! {
     Cursor { round, window, layers, depth, node, layer, choice, has_tried }
     Failure {
         ending, met, stands, points, accesses, recalled, recalled_next, recalling, pass, trees, cursor, seen, footprints,
-        is_reduced
+        is_reduced, scatter
     }
+    Scatter { is_made, plans, next, enumerated }
     Minimisation { part, start, has_dropped }
 }
 

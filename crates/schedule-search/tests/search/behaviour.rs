@@ -2,6 +2,7 @@
 use crate::kernel::Executor;
 use crate::kernel::Program;
 use crate::kernel::Recording;
+use crate::kernel::examples::lost_in_the_end;
 use crate::kernel::examples::lost_updates;
 use crate::kernel::examples::needs_preceding_window;
 use crate::kernel::examples::needs_two;
@@ -85,6 +86,27 @@ fn reversals_are_remembered_too() {
     let cost = |statistics: &Statistics| statistics.fine + statistics.coarse + statistics.recalled;
     assert!(cost(&with) <= cost(&without), "{with:?}\n{without:?}");
     assert!(with.fine < without.fine, "{with:?}\n{without:?}");
+}
+
+#[test]
+fn what_shows_only_in_the_end_is_found_by_plans_from_anywhere() {
+    let (program, recording) = lost_in_the_end(40, 7);
+    let accesses = Tuning {
+        layers: vec![Layer::FirstAccesses, Layer::Accesses],
+        ..Tuning::default()
+    };
+    let with = Tuning {
+        scattered_max: 4096,
+        ..accesses.clone()
+    };
+    let with = find(&program, &recording, with);
+    let (_, without) = search(&program, &recording, accesses, ATTEMPTS_MAX);
+    println!("with: {with:?}\nwithout: {without:?}");
+    assert_eq!(without.scattered, 0);
+    assert!(
+        with.scattered > 0 && 2 * with.attempts < without.attempts,
+        "{with:?}\n{without:?}"
+    );
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::kernel::Program;
 use crate::kernel::Recording;
 use crate::kernel::Verdict;
 use crate::kernel::can_be_met;
+use crate::kernel::examples::lost_in_the_end;
 use crate::kernel::examples::needs_two;
 use crate::kernel::examples::server;
 use crate::kernel::generate::generate;
@@ -14,6 +15,7 @@ use schedule_search::Ask;
 use schedule_search::Ending;
 use schedule_search::EventKind;
 use schedule_search::Go;
+use schedule_search::Layer;
 use schedule_search::Outcome;
 use schedule_search::Plan;
 use schedule_search::Progress;
@@ -199,9 +201,16 @@ fn batches_change_nothing() {
             .filter_map(sample)
             .map(|(_, program, recording)| (program, recording)),
     );
-    for (program, recording) in cases {
+    let scattered = Tuning {
+        scattered_max: 1000,
+        layers: vec![Layer::FirstAccesses, Layer::Accesses],
+        ..unbounded()
+    };
+    let mut cases: Vec<_> = cases.into_iter().map(|case| (case, unbounded())).collect();
+    cases.push((lost_in_the_end(12, 2), scattered));
+    for ((program, recording), tuning) in cases {
         let run = |batch| {
-            let mut search = Search::new(recording.log.clone(), unbounded());
+            let mut search = Search::new(recording.log.clone(), tuning.clone());
             let mut executor = Executor::new(&program, &recording);
             let outcome = search.run(&mut executor, batch, bounded);
             let statistics = *search.statistics();

@@ -1,5 +1,6 @@
 //! Searches that go on elsewhere.
 use crate::kernel::Executor;
+use crate::kernel::examples::lost_in_the_end;
 use crate::kernel::examples::needs_two;
 use crate::kernel::examples::server;
 use crate::properties::ATTEMPTS_MAX;
@@ -11,6 +12,7 @@ use schedule_search::Ending;
 use schedule_search::EventLog;
 use schedule_search::Go;
 use schedule_search::Label;
+use schedule_search::Layer;
 use schedule_search::Outcome;
 use schedule_search::Replays;
 use schedule_search::Search;
@@ -38,13 +40,20 @@ fn a_search_goes_on_wherever_it_was_stopped() {
             .filter_map(sample)
             .map(|(_, program, recording)| (program, recording)),
     );
+    let scattered = Tuning {
+        scattered_max: 100,
+        layers: vec![Layer::FirstAccesses, Layer::Accesses],
+        ..unbounded()
+    };
+    let mut cases: Vec<_> = cases.into_iter().map(|case| (case, unbounded())).collect();
+    cases.push((lost_in_the_end(8, 2), scattered));
     let mut stops = 0;
-    for (program, recording) in cases {
+    for ((program, recording), tuning) in cases {
         let mut executor = Executor::new(&program, &recording);
-        let mut whole = Search::new(recording.log.clone(), unbounded());
+        let mut whole = Search::new(recording.log.clone(), tuning.clone());
         whole.run(&mut executor, 1, bounded);
         let in_parts = run_saved(
-            Search::new(recording.log.clone(), unbounded()),
+            Search::new(recording.log.clone(), tuning),
             &recording.log,
             &mut executor,
         );

@@ -122,3 +122,44 @@ pub fn lost_updates(rounds: usize) -> (Program, Recording) {
     }
     (program.clone(), record_in_order(&program, &order))
 }
+
+/// Two threads count without a lock, and what one of them counts in its first rounds is lost. It shows in the end.
+pub fn lost_in_the_end(rounds: usize, lost: usize) -> (Program, Recording) {
+    let worker = |by: u64| {
+        format!(
+            "i := 0
+            while i < {rounds}
+            t := n
+            n := t + {by}
+            i := i + 1
+            end
+            acquire L
+            d := d + 1
+            u := d
+            release L
+            if u == 2
+            v := n
+            write v
+            end"
+        )
+    };
+    let text = format!(
+        "shared n, d
+        thread main
+        spawn a
+        spawn b
+        thread a
+        {}
+        thread b
+        {}",
+        worker(3),
+        worker(5)
+    );
+    let program = Program::parse(&text);
+    // The first one stands between looking and writing, in the middle of its rounds, while the other one counts.
+    let mut order = vec![(0, 0)];
+    order.extend((0..rounds / 2).map(|_| (1, 9)));
+    order.extend((0..=lost).map(|_| (2, 23)));
+    order.push((1, 0));
+    (program.clone(), record_in_order(&program, &order))
+}
