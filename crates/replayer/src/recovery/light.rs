@@ -28,7 +28,9 @@ pub(super) fn recover(run: &mut Recovering<'_>) -> Result<Vec<Found>> {
     };
     if !run.options.to_replay {
         // Where it cannot be replayed, there is nothing to search with.
-        let Ok(stage) = provide(&run.loaded) else { return Ok(found) };
+        let Ok(stage) = provide(&run.loaded) else {
+            return Ok(found);
+        };
         run.stage = stage;
     }
     let name = &run.options.run_name;
