@@ -67,12 +67,12 @@ class Analysis {
 public:
   explicit Analysis(Module &M) : M(M), DL(M.getDataLayout()) {}
 
-  DenseSet<const GlobalVariable *> run() {
+  DenseMap<const GlobalVariable *, const CallBase *> run() {
     for (GlobalVariable &G : M.globals())
       if (G.hasLocalLinkage() && !G.isThreadLocal() && !G.isConstant())
         findMutexes(G);
     if (Mutexes.empty())
-      return {};
+      return DenseMap<const GlobalVariable *, const CallBase *>();
     for (Function &F : M)
       if (!F.isDeclaration())
         Functions.push_back(&F);
@@ -98,7 +98,7 @@ private:
 
   void findMutexes(const GlobalVariable &G) {
     SmallVector<const Value *, 8> Work = {&G};
-    SmallVector<Key, 4> Found;
+    SmallVector<std::pair<Key, const CallBase *>, 4> Found;
     while (!Work.empty()) {
       const Value *V = Work.pop_back_val();
       for (const Use &U : V->uses()) {
@@ -109,14 +109,14 @@ private:
         if (Address && Address->hasAllConstantIndices())
           Work.push_back(W);
         else if (Call && classify(*Call, Operand) != LockCall::None && &U == &Call->getArgOperandUse(Operand))
-          Found.push_back(place(U.get()));
+          Found.push_back({place(U.get()), Call});
         else if (!isa<LoadInst>(W) && !(isa<StoreInst>(W) && U.getOperandNo() == StoreInst::getPointerOperandIndex()))
           return;
       }
     }
-    for (const Key &K : Found)
-      if (Mutexes.size() < MutexesMax)
-        Mutexes.try_emplace(K, Mutexes.size());
+    for (auto [K, Call] : Found)
+      if (Mutexes.size() < MutexesMax && Mutexes.try_emplace(K, Mutexes.size()).second)
+        Uses.push_back(Call);
   }
 
   Held bit(const Value *P) const {
@@ -263,21 +263,21 @@ private:
     }
   }
 
-  DenseSet<const GlobalVariable *> findConsistent() {
+  DenseMap<const GlobalVariable *, const CallBase *> findConsistent() {
     DenseMap<const Instruction *, Held> AtAccess;
     for (const Function *F : Functions)
       flow(*F, Entries[F], [&](const Instruction &I, Held Now) {
         if (I.mayReadOrWriteMemory())
           AtAccess[&I] = Now;
       });
-    DenseSet<const GlobalVariable *> Out;
+    DenseMap<const GlobalVariable *, const CallBase *> Out;
     for (const GlobalVariable &G : M.globals()) {
       if (!G.hasLocalLinkage() || G.isThreadLocal() || G.isConstant() || G.use_empty())
         continue;
       Held Common = Everything;
       if (forEachUse(G, [&](const Instruction &I) { Common &= I.isAtomic() ? 0 : AtAccess.lookup(&I); }) && Common &&
           Common != Everything)
-        Out.insert(&G);
+        Out[&G] = Uses[countr_zero(Common)];
     }
     return Out;
   }
@@ -305,6 +305,8 @@ private:
   Module &M;
   const DataLayout &DL;
   std::map<Key, unsigned> Mutexes;
+  // By a mutex's bit, a call that is given it.
+  std::vector<const CallBase *> Uses;
   std::vector<const Function *> Functions;
   DenseMap<const Function *, Held> MayRelease, Acquires, Entries;
   Held ReleasedFromOutside = 0;
@@ -312,6 +314,6 @@ private:
 
 } // namespace
 
-DenseSet<const GlobalVariable *> consistentlyLocked(Module &M) { return Analysis(M).run(); }
+DenseMap<const GlobalVariable *, const CallBase *> consistentlyLocked(Module &M) { return Analysis(M).run(); }
 
 } // namespace refrain
