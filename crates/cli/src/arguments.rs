@@ -13,6 +13,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   refrain cc -g -O2 -pthread bank.c -o bank       build with the recorder inside
+  refrain cc -O2 --why bank.c:12 -c bank.c        which accesses of a line will be recorded, and why
   make CC=\"refrain cc\" CXX=\"refrain c++\"          the same for a whole project
   refrain record -- ./bank 4                      run it and keep the run
   refrain record --chaos --until-failure ./bank   run it until it fails; keep the failing run

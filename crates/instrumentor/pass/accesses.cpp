@@ -56,6 +56,7 @@ Type *pieceType(LLVMContext &C, unsigned Bytes) {
 
 void expandRange(MemIntrinsic &MI, uint64_t Bytes) {
   IRBuilder<> B(&MI);
+  B.CollectMetadataToCopy(&MI, {MI.getContext().getMDKindID(WhyMark)});
   auto *Transfer = dyn_cast<MemTransferInst>(&MI);
   SmallVector<Value *, 8> Values;
   auto At = [&](Value *Base, uint64_t Offset) { return B.CreateConstGEP1_64(B.getInt8Ty(), Base, Offset); };
@@ -103,6 +104,7 @@ void expandMasked(IntrinsicInst &II) {
     BasicBlock *Before = II.getParent();
     Instruction *Then = SplitBlockAndInsertIfThen(Set, &II, /*Unreachable=*/false);
     IRBuilder<> L(Then);
+    L.CollectMetadataToCopy(&II, {II.getContext().getMDKindID(WhyMark)});
     if (!Load) {
       L.CreateAlignedStore(L.CreateExtractElement(II.getArgOperand(0), Lane), P, A);
       continue;

@@ -11,6 +11,9 @@
 
 namespace refrain {
 
+// Metadata of an access at a line that was asked for, and of what is made of it: the number of its answer (why.h).
+constexpr const char *WhyMark = "refrain.why";
+
 // One plain load or store that other threads might see: one event.
 struct Access {
   llvm::Instruction *I;

@@ -73,34 +73,39 @@ public:
                               : std::nullopt);
   }
 
-  void observe() {
-    if (Asm.getDialect() == InlineAsm::AD_Intel) {
+  void observe(Why *Asked) {
+    AssemblyAs How = decide();
+    if (Asked)
+      Asked->assembly(Call, How);
+    if (How == AssemblyAs::Unobserved)
+      list();
+    else if (How == AssemblyAs::Event)
+      asEvent(*cast<CallInst>(&Call), Places[0]);
+    else if (How == AssemblyAs::Copies && Options().Memory)
+      workOnCopies(*cast<CallInst>(&Call));
+  }
+
+private:
+  AssemblyAs decide() {
+    if (Asm.getDialect() == InlineAsm::AD_Intel)
       // Their operands are in another order; the brackets say that one is memory.
-      if (Asm.getAsmString().contains('['))
-        list();
-      return;
-    }
+      return Asm.getAsmString().contains('[') ? AssemblyAs::Unobserved : AssemblyAs::Nothing;
     AssemblyText Text = parseAssembly(Asm.getAsmString());
     for (const AssemblyInstruction &I : Text.Instructions)
       instruction(I, Text.Instructions.size());
     if (!Text.Understood && (SharedOperands() || StringRef(Asm.getAsmString()).contains('(')))
       Unknown = true;
     if (Unknown)
-      return list();
+      return AssemblyAs::Unobserved;
     if (Places.empty())
-      return;
-    auto *Plain = dyn_cast<CallInst>(&Call);
-    if (!Plain || Text.Loops || any_of(Call.args(), [](const Use &A) { return isa<BlockAddress>(A); }))
-      return list();
+      return AssemblyAs::Nothing;
+    if (!isa<CallInst>(Call) || Text.Loops || any_of(Call.args(), [](const Use &A) { return isa<BlockAddress>(A); }))
+      return AssemblyAs::Unobserved;
     if (Places.size() == 1 && Simple && Places[0].Bytes && Places[0].Bytes <= EventBytesMax)
-      return asEvent(*Plain, Places[0]);
-    if (!canWorkOnCopies())
-      return list();
-    if (Options().Memory)
-      workOnCopies(*Plain);
+      return AssemblyAs::Event;
+    return canWorkOnCopies() ? AssemblyAs::Copies : AssemblyAs::Unobserved;
   }
 
-private:
   bool isShared(const Value *Pointer) { return !isLocal(Pointer) && !Keep.isPrivate(Pointer); }
 
   bool SharedOperands() {
@@ -379,13 +384,13 @@ private:
 
 } // namespace
 
-void observeAssembly(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites) {
+void observeAssembly(Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Why *Asked) {
   SmallVector<CallBase *, 8> Work;
   for (Instruction &I : instructions(F))
     if (auto *Call = dyn_cast<CallBase>(&I); Call && Call->isInlineAsm() && !cast<InlineAsm>(Call->getCalledOperand())->getAsmString().empty())
       Work.push_back(Call);
   for (CallBase *Call : Work)
-    Statement(*Call, Keep, R, Sites).observe();
+    Statement(*Call, Keep, R, Sites).observe(Asked);
 }
 
 } // namespace refrain

@@ -10,10 +10,11 @@
 #include "filters.h"
 #include "runtime.h"
 #include "sites.h"
+#include "why.h"
 
 namespace refrain {
 
-// To be called before anything else is done to F, so that its clones are alike.
-void observeAssembly(llvm::Function &F, Filters &Keep, Runtime &R, SiteTable &Sites);
+// To be called before anything else is done to F, so that its clones are alike. Asked is told, if there is one.
+void observeAssembly(llvm::Function &F, Filters &Keep, Runtime &R, SiteTable &Sites, Why *Asked);
 
 } // namespace refrain

@@ -132,11 +132,12 @@ bool isSync(StringRef Name) {
   return syncFunctions().contains(Name) || any_of(SyncPrefixes, [&](const char *P) { return Name.starts_with(P); });
 }
 
-bool passesShared(const CallBase &Call, StringRef Name, Filters &Keep) {
-  std::optional<unsigned> Other = otherArgument(Name);
-  return any_of(Call.args(), [&](const Use &A) {
-    return A->getType()->isPointerTy() && Other != A.getOperandNo() && !Keep.isPrivate(A);
-  });
+bool passesShared(const CallBase &Call, Filters &Keep) {
+  return any_of(memoryArguments(Call), [&](const Value *P) { return !Keep.isPrivate(P); });
+}
+
+bool isRangeCall(const CallBase &Call, StringRef Name) {
+  return (isRangeFunction(Name) || !withoutCheck(Name).empty()) && Call.arg_size() >= 3;
 }
 
 // Calls To with one more argument; the rest of the call (normal and unwind edges, attributes) stays as it is.
@@ -188,6 +189,24 @@ void lowerStringCall(CallBase *Call, Function *Callee, Runtime &R, SiteTable &Si
 
 } // namespace
 
+bool worksOnMemory(const CallBase &Call) {
+  Function *Callee = libraryCallee(Call);
+  if (!Callee)
+    return false;
+  StringRef Name = Callee->getName();
+  return isDeclared(Call) || listFunctions().contains(Name) || isRangeCall(Call, Name) || stringFunctions().contains(Name);
+}
+
+SmallVector<const Value *, 4> memoryArguments(const CallBase &Call) {
+  Function *Callee = libraryCallee(Call);
+  std::optional<unsigned> Other = Callee ? otherArgument(Callee->getName()) : std::nullopt;
+  SmallVector<const Value *, 4> Pointers;
+  for (const Use &A : Call.args())
+    if (A->getType()->isPointerTy() && Other != A.getOperandNo())
+      Pointers.push_back(A);
+  return Pointers;
+}
+
 bool isMemoryCall(const Instruction &I, Filters &Keep) {
   auto *Call = dyn_cast<CallBase>(&I);
   Function *Callee = Call ? libraryCallee(*Call) : nullptr;
@@ -198,8 +217,8 @@ bool isMemoryCall(const Instruction &I, Filters &Keep) {
   if (isDeclaredCall(*Call, Keep))
     return true;
   StringRef Name = Callee->getName();
-  bool Range = (isRangeFunction(Name) || !withoutCheck(Name).empty()) && Call->arg_size() >= 3;
-  return listFunctions().contains(Name) || ((Range || stringFunctions().contains(Name)) && passesShared(*Call, Name, Keep));
+  return listFunctions().contains(Name) ||
+         ((isRangeCall(*Call, Name) || stringFunctions().contains(Name)) && passesShared(*Call, Keep));
 }
 
 bool needsCopies(const CallBase &Call) {

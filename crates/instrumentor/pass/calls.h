@@ -8,7 +8,11 @@
 
 namespace refrain {
 
-// Is this a call of libc's that works on memory which others might see?
+// Is this a call of a function that is known to work on memory that it is given: libc's, or one that was declared?
+bool worksOnMemory(const llvm::CallBase &Call);
+// What it works on: pointers among its arguments. Of intrinsics, too.
+llvm::SmallVector<const llvm::Value *, 4> memoryArguments(const llvm::CallBase &Call);
+// Is it one, and may others see the memory?
 bool isMemoryCall(const llvm::Instruction &I, Filters &Keep);
 bool hasMemoryCalls(llvm::Function &F, Filters &Keep);
 llvm::SmallVector<llvm::CallBase *, 16> memoryCalls(llvm::Function &F, Filters &Keep);

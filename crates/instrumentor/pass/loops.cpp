@@ -51,13 +51,15 @@ struct Range {
 
 class Versioner {
 public:
-  Versioner(Function &F, LoopInfo &LI, DominatorTree &DT, ScalarEvolution &SE, Filters &Keep, Runtime &R)
-      : F(F), LI(LI), DT(DT), SE(SE), Keep(Keep), R(R), Expand(SE, "refrain") {}
+  Versioner(Function &F, LoopInfo &LI, DominatorTree &DT, ScalarEvolution &SE, Filters &Keep, Runtime &R, Why *Asked)
+      : F(F), LI(LI), DT(DT), SE(SE), Keep(Keep), R(R), Asked(Asked), Expand(SE, "refrain") {}
 
   void loop(Loop *L) {
     simplifyLoop(L, &DT, &LI, &SE, nullptr, nullptr, /*PreserveLCSSA=*/false);
     if (!describe(L))
       return;
+    if (Asked)
+      tell(L);
     Instruction *End = L->getLoopPreheader()->getTerminator();
     Value *Total = Expand.expandCodeFor(SE.getAddExpr(Backedges, SE.getOne(R.I64)), R.I64, End);
     SmallVector<std::pair<Value *, Value *>, 8> Bases;
@@ -104,6 +106,13 @@ private:
           return false;
       }
     return !Ranges.empty() && Ranges.size() <= RangesMax;
+  }
+
+  void tell(Loop *L) {
+    for (BasicBlock *BB : L->blocks())
+      for (Instruction &I : *BB)
+        if (std::optional<Access> A = plainAccess(I, Keep, R.DL))
+          Asked->inLoop(*A, Ranges.size(), IterationsMin);
   }
 
   // How often does an access in this block happen? Before the exit test once per iteration, after it once less.
@@ -253,6 +262,7 @@ private:
   ScalarEvolution &SE;
   Filters &Keep;
   Runtime &R;
+  Why *Asked;
   SCEVExpander Expand;
 
   // Of the loop being looked at.
@@ -263,7 +273,7 @@ private:
 
 } // namespace
 
-SmallPtrSet<BasicBlock *, 16> versionLoops(Function &F, FunctionAnalysisManager &FAM, Filters &Keep, Runtime &R) {
+SmallPtrSet<BasicBlock *, 16> versionLoops(Function &F, FunctionAnalysisManager &FAM, Filters &Keep, Runtime &R, Why *Asked) {
   LoopInfo &LI = FAM.getResult<LoopAnalysis>(F);
   if (LI.empty())
     return {};
@@ -273,7 +283,7 @@ SmallPtrSet<BasicBlock *, 16> versionLoops(Function &F, FunctionAnalysisManager 
       Innermost.push_back(L);
   SmallPtrSet<BasicBlock *, 16> Plain;
   {
-    Versioner V(F, LI, FAM.getResult<DominatorTreeAnalysis>(F), FAM.getResult<ScalarEvolutionAnalysis>(F), Keep, R);
+    Versioner V(F, LI, FAM.getResult<DominatorTreeAnalysis>(F), FAM.getResult<ScalarEvolutionAnalysis>(F), Keep, R, Asked);
     for (Loop *L : Innermost)
       V.loop(L);
     Plain = V.Plain;

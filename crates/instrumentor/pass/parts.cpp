@@ -167,7 +167,7 @@ Function *cloneForPart(Function &F) {
 }
 
 void observePart(Function &Coop, Part &Word, FunctionAnalysisManager &FAM, Filters &Keep, Runtime &R, SiteTable &Sites,
-                 function_ref<void()> Order) {
+                 Why *Asked, function_ref<void()> Order) {
   gatherAllocas(Coop);
   expandSmallRanges(Coop, Keep);
   Chosen C(Coop, Word, R, Sites);
@@ -179,8 +179,11 @@ void observePart(Function &Coop, Part &Word, FunctionAnalysisManager &FAM, Filte
   std::vector<Tested> All;
   for (BasicBlock &BB : Coop)
     if (!Plain.contains(&BB))
-      for (const std::vector<Access> &Group : formGroups(BB, Keep, R.DL, /*Several=*/true))
+      for (const std::vector<Access> &Group : formGroups(BB, Keep, R.DL, /*Several=*/true)) {
         split(Group, C, All);
+        if (Asked)
+          Asked->part(Group);
+      }
   SmallVector<MemIntrinsic *, 16> Ranges = outside<MemIntrinsic>(sharedRanges(Coop, Keep), Plain);
   SmallVector<CallBase *, 16> Calls = outside<CallBase>(memoryCalls(Coop, Keep), Plain);
   if (!Ranges.empty() || !Calls.empty()) {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "accesses.h"
+#include "why.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/PassManager.h"
 
@@ -48,9 +49,9 @@ struct Parted {
 llvm::Function *cloneForPart(llvm::Function &F);
 
 // Observes in Coop, which was cloned from a function with this word, what is chosen of plain accesses, ranges and memory calls. Order does the rest of
-// what is observed.
+// what is observed; Asked is told, if there is one.
 void observePart(llvm::Function &Coop, Part &Word, llvm::FunctionAnalysisManager &FAM, Filters &Keep, Runtime &R, SiteTable &Sites,
-                 llvm::function_ref<void()> Order);
+                 Why *Asked, llvm::function_ref<void()> Order);
 
 // Makes functions choose at their entries, writes their records and those of others, and tells the runtime where these are. Once.
 void dispatchParts(llvm::MutableArrayRef<Parted> All, llvm::MutableArrayRef<Part> Others, Runtime &R);

@@ -2,6 +2,7 @@
 //
 //   unit         with --det: the bitcode of the module as it is, and numbers for traces (units.h)
 //   names        what every access means in the source, as metadata (the first pass of all, names.h)
+//   why          with --why: accesses at the lines that were asked about, before and while things are done to them (why.h)
 //   lockset      which globals need no observation at all (whole module)
 //   per function inline assembly, stores that may be late, then
 //                plain f: with --det two versions of it in one (counted.h); atomics, sites of synchronisation and allocation calls, instructions that ask the machine
@@ -30,6 +31,7 @@
 #include "teams.h"
 #include "traced.h"
 #include "units.h"
+#include "why.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -55,17 +57,15 @@ public:
       for (const GlobalVariable &G : M.globals())
         if (Keep.ConsistentlyLocked.contains(&G))
           errs() << "refrain: " << G.getName() << ": consistently locked\n";
+    Asked = Why::asked(M, Options, Keep, Sites, Elements);
     dropMemoryPromises(M);
-    SmallPtrSet<Function *, 4> Resolvers;
-    // Resolvers of ifuncs run before relocation is complete: nothing of ours can be reached yet.
-    for (GlobalIFunc &I : M.ifuncs())
-      if (Function *F = I.getResolverFunction())
-        Resolvers.insert(F);
-    SmallVector<Function *, 64> Work;
-    for (Function &F : M)
-      if (!F.isDeclaration() && !F.hasAvailableExternallyLinkage() && !F.hasFnAttribute(Attribute::Naked) &&
-          !Resolvers.contains(&F))
-        Work.push_back(&F);
+    SmallVector<Function *, 64> Work = functions();
+    // All of them before any is changed: what is said of globals is found in all of their uses.
+    if (Asked)
+      for (Function *F : Work) {
+        Keep.enter(*F);
+        Asked->look(*F);
+      }
     for (Function *F : Work)
       function(*F);
     for (auto [F, Clone] : Clones)
@@ -81,12 +81,39 @@ public:
     if (Kept)
       Kept->emit(Sites);
     Sites.emit();
+    if (Asked)
+      Asked->write();
     // Last: what was kept knows instructions that are gone then.
     for (const Leaf &L : Leaves)
       separate(L, R);
   }
 
 private:
+  // Those that are instrumented; the others are left as they are.
+  SmallVector<Function *, 64> functions() {
+    SmallPtrSet<Function *, 4> Resolvers;
+    for (GlobalIFunc &I : M.ifuncs())
+      if (Function *F = I.getResolverFunction())
+        Resolvers.insert(F);
+    SmallVector<Function *, 64> Work;
+    for (Function &F : M) {
+      if (F.isDeclaration())
+        continue;
+      const char *Untouched = nullptr;
+      if (F.hasAvailableExternallyLinkage())
+        Untouched = "this copy of the function is there for the optimiser alone; what is executed is in another module";
+      else if (F.hasFnAttribute(Attribute::Naked))
+        Untouched = "a naked function consists of assembly alone";
+      else if (Resolvers.contains(&F))
+        Untouched = "the function chooses among others (ifunc), which it does before relocation is complete: nothing of the recorder can be reached yet";
+      if (!Untouched)
+        Work.push_back(&F);
+      else if (Asked)
+        Asked->leaveOut(F, Untouched);
+    }
+    return Work;
+  }
+
   bool observesMemory(Function &F) {
     for (Instruction &I : instructions(F)) {
       if (plainAccess(I, Keep, R.DL))
@@ -99,7 +126,7 @@ private:
 
   void function(Function &F) {
     Keep.enter(F);
-    observeAssembly(F, Keep, R, Sites);
+    observeAssembly(F, Keep, R, Sites, Asked.get());
     delayStores(F, Keep, R, Sites);
     if (Options.Memory && observesMemory(F)) {
       if (Options.Counted && canCount(F)) {
@@ -148,7 +175,7 @@ private:
   void observeAPart(Function &F, Function &Whole, Function &Coop) {
     Part Word(R);
     Keep.enter(Coop);
-    observePart(Coop, Word, FAM, Keep, R, Sites, [&] { order(Coop); });
+    observePart(Coop, Word, FAM, Keep, R, Sites, Asked.get(), [&] { order(Coop); });
     Parts.push_back({&F, &Whole, &Coop, std::move(Word)});
   }
 
@@ -180,7 +207,7 @@ private:
     expandSmallRanges(F, Keep);
     SmallPtrSet<BasicBlock *, 16> Clean;
     if (Options.Loops && !InPlace && !F.hasOptNone())
-      Clean = versionLoops(F, FAM, Keep, R);
+      Clean = versionLoops(F, FAM, Keep, R, Asked.get());
     std::vector<std::vector<Access>> Groups;
     SmallPtrSet<BasicBlock *, 16> Quiet;
     if (Options.Outline && !InPlace)
@@ -201,7 +228,12 @@ private:
     order(F);
     // From the last to the first: a later group's block is cut off before an earlier one is looked at.
     for (const std::vector<Access> &G : reverse(Groups)) {
-      if (!Quiet.contains(G.front().I->getParent()) || !callChecked(G, R, Sites))
+      bool IsCalled = Quiet.contains(G.front().I->getParent()) && canCallChecked(G, R);
+      if (Asked)
+        Asked->group(G, IsCalled, InPlace);
+      if (IsCalled)
+        callChecked(G, R, Sites);
+      else
         emitGroup(G, sitesOf(G, Sites), R, Self, Observed);
       Accesses += G.size();
     }
@@ -228,6 +260,7 @@ private:
   Filters Keep;
   Runtime R;
   SiteTable Sites;
+  std::unique_ptr<Why> Asked;
   std::optional<Unit> Kept;
   std::vector<std::pair<Function *, Function *>> Clones;
   std::vector<Parted> Parts;

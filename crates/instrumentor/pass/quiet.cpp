@@ -47,9 +47,11 @@ SmallPtrSet<BasicBlock *, 16> quietBlocks(Function &F, FunctionAnalysisManager &
   return Quiet;
 }
 
-bool callChecked(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites) {
-  if (any_of(Group, [&](const Access &A) { return !integerFor(R.DL, A.type()); }))
-    return false;
+bool canCallChecked(const std::vector<Access> &Group, Runtime &R) {
+  return all_of(Group, [&](const Access &A) { return integerFor(R.DL, A.type()); });
+}
+
+void callChecked(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites) {
   for (auto [A, Site] : zip(Group, sitesOf(Group, Sites))) {
     IRBuilder<> B(A.I);
     IntegerType *Whole = integerFor(R.DL, A.type());
@@ -65,7 +67,6 @@ bool callChecked(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites)
       A.I->replaceAllUsesWith(fromInteger(B, Call, A.type()));
     A.I->eraseFromParent();
   }
-  return true;
 }
 
 } // namespace refrain

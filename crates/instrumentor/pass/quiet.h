@@ -21,7 +21,8 @@ namespace refrain {
 // The blocks of F that are quiet, as far as its loops and branches tell.
 llvm::SmallPtrSet<llvm::BasicBlock *, 16> quietBlocks(llvm::Function &F, llvm::FunctionAnalysisManager &FAM);
 
-// Replaces each access of a group by a call. False, and nothing is done, if there is one that cannot be done so.
-bool callChecked(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites);
+// Replaces each access of a group by a call, if all of them can be done so.
+bool canCallChecked(const std::vector<Access> &Group, Runtime &R);
+void callChecked(const std::vector<Access> &Group, Runtime &R, SiteTable &Sites);
 
 } // namespace refrain

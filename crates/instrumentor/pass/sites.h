@@ -26,6 +26,11 @@ public:
   // What the instruction accesses; memory without a name, if it does not say.
   uint32_t elementOf(const llvm::Instruction &I, abi::SiteKind Kind);
 
+  // The absolute path, if that can be said.
+  std::string path(const llvm::DIScope *Scope) const;
+  // Of the places that were inlined into each other, the one that a site is named after.
+  const llvm::DILocation *readersLine(const llvm::DILocation *Written) const;
+
   // Writes the table into its section and registers it with the runtime. Call once, after the last site().
   void emit();
 
@@ -43,8 +48,6 @@ private:
   uint32_t element(const llvm::Instruction &I, abi::SiteKind Kind);
 
   uint32_t string(llvm::StringRef S);
-  std::string path(const llvm::DIScope *Scope) const;
-  const llvm::DILocation *readersLine(const llvm::DILocation *Written) const;
   void emitRegistration();
 
   llvm::Module &M;

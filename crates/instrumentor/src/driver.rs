@@ -11,6 +11,7 @@
 //! | a program or a shared library        | the same, and the runtime before all other libraries         |
 mod arguments;
 mod functions;
+mod why;
 
 use arguments::Goal;
 use arguments::Request;
@@ -39,6 +40,16 @@ const PARTIAL_VARIABLE: &str = "REFRAIN_BUILD_COOP";
 const FUNCTIONS: &str = "--functions";
 /// The same for build systems that cannot pass it on.
 const FUNCTIONS_VARIABLE: &str = "REFRAIN_FUNCTIONS";
+
+/// What `refrain cc --help` says behind clang's own help.
+const OWN_OPTIONS: &str = "
+REFRAIN'S OPTIONS:
+  --why FILE:LINE         Say which accesses of this line a recording observes, and why or why not; may be given several times
+  --why-json FILE:LINE    The same as JSON, on standard output
+  --det                   Build for deterministic runs (refrain run)
+  --coop                  Build for recordings of a part (refrain record --method coop)
+  --functions FILE        FILE says what functions outside do with memory
+";
 
 /// Usage errors, like everywhere in `refrain`.
 const EXIT_USAGE: i32 = 2;
@@ -104,6 +115,8 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
         .map(|file| functions::read(Path::new(file)))
         .transpose()?;
     let planned = plan(tools, language, &own.others)?;
+    own.questions
+        .refuse_without_code(Request::parse(language, &own.others)?.goal)?;
     let compiler = tools.compiler(language);
     let mut command = Command::new(compiler);
     // The pass has no command line of its own.
@@ -116,6 +129,7 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
     if let Some(functions) = functions {
         command.env(functions::VARIABLE, functions);
     }
+    let awaited = own.questions.ask(&mut command)?;
     let status = command.args(planned).status().map_err(|error| {
         format!(
             "cannot start {}: {error}. Install it with `apt-get install clang-22 lld-22`, or name another clang 22 in {}",
@@ -126,8 +140,14 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
             }
         )
     })?;
-    // A compiler that died by a signal has no code; make sees a failure either way.
-    Ok(status.code().unwrap_or(1))
+    if status.success() && own.others.iter().any(|argument| argument == "--help") {
+        print!("{OWN_OPTIONS}");
+    }
+    match awaited {
+        Some(awaited) if status.success() => awaited.say(),
+        // A compiler that died by a signal has no code; make sees a failure either way.
+        _ => Ok(status.code().unwrap_or(1)),
+    }
 }
 
 /// The arguments without those that are ours and not clang's, and what these say.
@@ -137,6 +157,7 @@ struct Own {
     is_in_parts: bool,
     /// The file of `--functions`.
     functions: Option<OsString>,
+    questions: why::Questions,
 }
 
 impl Own {
@@ -146,6 +167,7 @@ impl Own {
             is_counted: false,
             is_in_parts: false,
             functions: env::var_os(FUNCTIONS_VARIABLE).filter(|file| !file.is_empty()),
+            questions: why::Questions::default(),
         };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -165,6 +187,10 @@ impl Own {
                 );
             } else if let Some(file) = argument.to_string_lossy().strip_prefix("--functions=") {
                 own.functions = Some(file.into());
+            } else if let Some((option, joined)) = why::option(argument) {
+                let place = joined.or_else(|| arguments.next().cloned()).unwrap_or_default();
+                own.questions.is_json |= option == why::JSON;
+                own.questions.places.push(why::Place::parse(option, &place)?);
             } else {
                 own.others.push(argument.clone());
             }

@@ -58,7 +58,7 @@ int main() {
 type Check = fn(&Sandbox) -> Checked;
 
 pub fn trials() -> Vec<Trial> {
-    let all: [(&str, Check); 13] = [
+    let all: [(&str, Check); 14] = [
         ("stages", stages),
         ("dependency_files", dependency_files),
         ("response_files", response_files),
@@ -72,6 +72,7 @@ pub fn trials() -> Vec<Trial> {
         ("source_lines", source_lines),
         ("inline_assembly", inline_assembly),
         ("shared_program_elements", shared_program_elements),
+        ("why", why),
     ];
     all.map(|(name, check)| trial(format!("compiler/{name}"), check)).into()
 }
@@ -479,4 +480,93 @@ fn shared_program_elements(sandbox: &Sandbox) -> Checked {
         ended.expect_refusal(&[why])?;
     }
     Ok(())
+}
+
+/// Which accesses of a line are observed, and why: as sentences and as JSON, of C and of C++, and the program that is compiled is the same.
+fn why(sandbox: &Sandbox) -> Checked {
+    write_sources(sandbox)?;
+    sandbox.write(
+        "bank.c",
+        r#"#include <pthread.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static long total;
+struct account { long id, balance; };
+void deposit(struct account *a, long n) {
+    long fees[4] = {n, n, n, n};
+    a->balance += n - fees[n & 3];
+    pthread_mutex_lock(&m);
+    total += n;
+    pthread_mutex_unlock(&m);
+}
+"#,
+    )?;
+    let expect = |ended: Ended, status: i32, parts: &[&str]| -> Checked {
+        let ended = ended.expect_status(status)?;
+        let text = ended.stdout_text() + &ended.stderr_text();
+        parts
+            .iter()
+            .try_for_each(|part| require(text.contains(part), || ended.told(&format!("expected \"{part}\""))))
+    };
+    let asked = [
+        "--why", "bank.c:7", "--why", "bank.c:9", "-O2", "-c", "bank.c", "-o", "asked.o",
+    ];
+    let said = [
+        "refrain: bank.c:7:16: 8-byte store of account.balance in deposit: observed: may be shared: points to memory from argument `a` of `deposit`",
+        "; covered by the check at bank.c:7:",
+        "not observed (stack): does not escape: stack object `fees` of `deposit`",
+        "refrain: bank.c:9:11: 8-byte load of total (bank.c) in deposit: not observed (locked): lock `m (bank.c)` is held at every access of `total`",
+    ];
+    expect(cc(sandbox, &asked)?, 0, &said)?;
+    cc(sandbox, &["-O2", "-c", "bank.c", "-o", "unasked.o"])?.expect_status(0)?;
+    let objects = ["asked.o", "unasked.o"].map(|object| fs::read(sandbox.work().join(object)));
+    let [asked, unasked] = objects;
+    require(asked? == unasked?, || "--why changes what is compiled".to_owned())?;
+
+    let cxx = sandbox.refrain([
+        "c++",
+        "--why=race.cpp:13",
+        "-O2",
+        "-std=c++20",
+        "-pthread",
+        "race.cpp",
+        "-o",
+        "race",
+    ]);
+    let said = [
+        "race.cpp:13:",
+        "volatile 4-byte load of",
+        "inlined into",
+        "observed: may be shared: `shared`",
+    ];
+    expect(sandbox.run(&cxx)?, 0, &said)?;
+    check_program(sandbox, "race")?;
+
+    let json = cc(sandbox, &["--why-json", "bank.c:9", "-O2", "-c", "bank.c"])?.expect_status(0)?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&json.stdout).map_err(|e| Problem::Failed(json.told(&e.to_string())))?;
+    let access = &value["places"][0]["accesses"][0];
+    require(access["observed"] == false && access["rule"] == "locked", || {
+        json.told("expected a lock")
+    })?;
+
+    expect(
+        cc(sandbox, &["--why", "bank.c:1", "-c", "bank.c"])?,
+        1,
+        &["bank.c:1: no access"],
+    )?;
+    expect(
+        cc(sandbox, &["--why", "race.c:8", "-c", "bank.c"])?,
+        2,
+        &["nothing that was compiled here has code of race.c"],
+    )?;
+    expect(
+        cc(sandbox, &["--why", "bank.c:77", "-c", "bank.c"])?,
+        2,
+        &["there is no line 77 in bank.c"],
+    )?;
+    expect(
+        cc(sandbox, &["--why", "bank.c:7", "-E", "bank.c"])?,
+        2,
+        &["this command compiles none"],
+    )
 }
