@@ -23,6 +23,8 @@ static void make(void) {
         give_back(fresh);
         while (!looks)
             sched_yield();
+        if (i % 128 == 0)
+            sched_yield();
     }
     is_over = 1;
 }
@@ -32,7 +34,9 @@ static uint64_t look(void) {
     while (!shown)
         sched_yield();
     looks = 1;
-    while (!is_over) {
+    for (int round = 0; round < 2 * ROUNDS && !is_over; round++) {
+        if (round % 128 == 0)
+            sched_yield();
         struct box *old = shown;
         /* The bug: it is nearly always too late. */
         for (int i = 0; i < 3; i++)
