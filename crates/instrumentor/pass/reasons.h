@@ -9,7 +9,7 @@ namespace refrain {
 
 class Reasons {
 public:
-  explicit Reasons(llvm::Module &M) : M(M), Types(M) {}
+  explicit Reasons(llvm::Module &M) : Types(M) {}
 
   // To be called before anything is changed: the names of locks are found by the calls that take them.
   void takeLocks(const Filters &Keep, Names &Elements);
@@ -36,7 +36,6 @@ private:
   std::string escapeOf(const llvm::Value &Object) const;
   std::string capture(const llvm::Use &U) const;
 
-  llvm::Module &M;
   DebugTypes Types;
   llvm::DenseMap<const llvm::GlobalVariable *, std::string> Locks;
 };
