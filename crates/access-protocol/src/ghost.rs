@@ -1,10 +1,12 @@
 //! Synchronisation objects as ghost accesses (Light, §4.3): each object has a word that names its last user, and each
 //! operation is a read-modify-write of it. The order of operations on an object is so recorded.
+use crate::Slot;
 use crate::Thread;
 use crate::World;
 use crate::cell;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Release;
 use machine::Word;
 use run_model::Kind;
 use run_model::Op;
@@ -49,6 +51,29 @@ impl<W: World> Thread<W> {
         self.record_sync(op, object, value, unknown.as_slice());
         cell::unlock(word, seen, self, true);
         self.complete();
+    }
+
+    /// The same for an operation with the result 0, where no memory is observed and nobody waits for counts: what is left of it if this thread has used the object last, or its
+    /// records say already who has.
+    #[inline(always)]
+    pub fn touch_held_quickly(&self, op: Op, object: u64) {
+        let word = self.world.ghost_word(object);
+        // Relaxed: the mutex itself orders its holders.
+        let seen = word.load(Relaxed);
+        if let Some(user) = cell::previous(seen, self.index)
+            && !self.knows(user)
+        {
+            self.record_use(op, object, user);
+        }
+        let point = self.point_after();
+        cell::unlock_after::<W>(word, point, true);
+        // Release: as in `complete_many`.
+        self.slot.count().store(point.count, Release);
+    }
+
+    #[cold]
+    fn record_use(&self, op: Op, object: u64, user: Point) {
+        self.record_sync(op, object, 0, &[user]);
     }
 
     /// Locks the object's word: whatever is done until `release_object` is in the order of its uses.

@@ -1,6 +1,7 @@
 //! Mutexes, read-write locks, spin locks.
 use crate::callers::is_foreign;
 use crate::control;
+use crate::control::VectorUse;
 use crate::ghost::Turn;
 use crate::ghost::observed_at;
 use crate::interpose::Holding;
@@ -40,6 +41,14 @@ macro_rules! locks {
 pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
+    if let Some(local) = quick(caller) {
+        let result = real();
+        match result {
+            0 => local.access.touch_held_quickly(Op::MutexLock, mutex as u64),
+            _ => out_of_line(|| local.end_acquiring(Op::MutexLock, mutex as u64, Holding::Alone, result)),
+        }
+        return result;
+    }
     if is_unobserved(caller) {
         return in_order::acquire(Op::MutexLock, mutex as u64, caller, real, real);
     }
@@ -54,6 +63,17 @@ pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: 
 #[inline]
 fn at_own_step(op: Op, object: u64) -> Option<&'static Local> {
     Local::current().filter(|local| local.has_own_step(op, object))
+}
+
+/// The calling thread, if its operations on mutexes may be recorded the quick way: scope `sync`, nothing is due before its next event, and nothing disturbs it.
+#[inline(always)]
+fn quick(caller: u64) -> Option<&'static Local> {
+    let is_plain = control::has_quick_atomics() && !control::counts() && control::vector_use() == VectorUse::None;
+    if !is_plain || is_foreign(caller) {
+        return None;
+    }
+    // The recorder's own reference to the slot: it needs that line of the cache anyway.
+    Local::current().filter(|local| local.access.event() < local.access.slot.gate.load(Relaxed))
 }
 
 /// Is what the caller, a return address, does with mutexes nobody's business?
@@ -86,6 +106,13 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
 pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_unlock(mutex) };
+    if let Some(local) = quick(caller)
+        // SAFETY: the program says that it is a mutex.
+        && unsafe { owner_and_kind(mutex) }.0 == local.slot.os_thread.load(Relaxed)
+    {
+        local.access.touch_held_quickly(Op::MutexUnlock, mutex as u64);
+        return real();
+    }
     if is_unobserved(caller) {
         return in_order::release(Op::MutexUnlock, mutex as u64, caller, real);
     }

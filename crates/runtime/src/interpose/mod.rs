@@ -70,21 +70,7 @@ fn acquire(
                 Holding::Alone => local.operate_mutex(op, object, real),
                 Holding::Shared => real(),
             };
-            match result {
-                // Not acquired: only the result is of interest, not the order.
-                libc::EBUSY
-                | libc::ETIMEDOUT
-                | libc::EDEADLK
-                | libc::EAGAIN
-                | libc::EINVAL
-                | libc::EPERM
-                | libc::ENOTRECOVERABLE => {
-                    local.record_sync(op, object, result as i64, &[]);
-                    local.complete();
-                }
-                _ if holding == Holding::Alone => local.touch_held(op, object, result as i64),
-                _ => local.touch(op, object, result as i64),
-            }
+            local.end_acquiring(op, object, holding, result);
             result
         }
         Turn::Replay(0) => {
@@ -100,6 +86,27 @@ fn acquire(
         Turn::Replay(value) => {
             local.complete();
             value as c_int
+        }
+    }
+}
+
+impl Local {
+    /// Recording: an acquiring operation has had this result.
+    fn end_acquiring(&self, op: Op, object: u64, holding: Holding, result: c_int) {
+        match result {
+            // Not acquired: only the result is of interest, not the order.
+            libc::EBUSY
+            | libc::ETIMEDOUT
+            | libc::EDEADLK
+            | libc::EAGAIN
+            | libc::EINVAL
+            | libc::EPERM
+            | libc::ENOTRECOVERABLE => {
+                self.record_sync(op, object, result as i64, &[]);
+                self.complete();
+            }
+            _ if holding == Holding::Alone => self.touch_held(op, object, result as i64),
+            _ => self.touch(op, object, result as i64),
         }
     }
 }
