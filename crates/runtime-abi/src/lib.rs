@@ -449,8 +449,8 @@ pub struct ThreadSlot {
     pub lost: AtomicU64,
     /// Replay: the count at which this thread is to wake threads that sleep until then; 0: none.
     pub wake_at: AtomicU64,
-    /// Nobody looks at it.
-    pub unused: u32,
+    /// Replay: changes when they are woken.
+    pub wakeups: AtomicU32,
     /// Recording: how much this thread may spend on new generations. Given by those who take chunks from it.
     pub credit: AtomicU32,
     /// Replay, when STOPPED: what the thread was about to do, `run_model::Kind` and `Op`, and with which object.

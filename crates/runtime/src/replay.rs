@@ -10,6 +10,7 @@ use crate::policy;
 use crate::real;
 use crate::schedule;
 use crate::slots::GATES;
+use crate::slots::has_processors;
 use crate::standstill;
 use crate::sys;
 use crate::trace_file;
@@ -24,6 +25,7 @@ use runtime_abi::DIVERGENCE_NAME_BYTES;
 use runtime_abi::divergence;
 use runtime_abi::schedule_file::GateEntry;
 use runtime_abi::thread_state;
+use turn_scheduler::gates::SPINS_MAX;
 use turn_scheduler::gates::Waited;
 
 /// Maps the schedule, and the orders of inputs that go with it.
@@ -81,10 +83,7 @@ impl Local {
         self.await_place(event);
         // A sleeper may have lowered the gate.
         self.wake_sleepers();
-        // Passing a gate arms the next one.
-        if self.replay.cursor.peek(event).is_none() {
-            self.arm_gate();
-        }
+        self.arm_gate();
         if control::counts_for_points() {
             self.pass_own_step_slowly(doing);
         }
@@ -220,7 +219,8 @@ impl Local {
         }
         let began = self.begin_wait(thread, count);
         let relay = self.replay.relay.get();
-        let waited = GATES.wait_for(self.index, thread, count, relay);
+        let (waited, spins) = GATES.wait_for(self.index, thread, count, relay, self.spins());
+        self.replay.spins.set(spins);
         if let Some(began) = began {
             note_wait(began);
         }
@@ -238,6 +238,14 @@ impl Local {
         // Relaxed: only to measure; whoever waits looks again.
         let waits = control::measures_waits() && control::slot(thread).count.load(Relaxed) < count;
         waits.then(sys::now_ns)
+    }
+
+    /// How often it looks before it sleeps. Threads of an enforced run that have a processor each come soon, most of the time, and waking them takes longer.
+    fn spins(&self) -> u32 {
+        match control::counts_for_points() && has_processors() {
+            true => SPINS_MAX,
+            false => self.replay.spins.get(),
+        }
     }
 
     /// The recording has nothing more of this thread: it stays here, as it did when the recording ended.

@@ -20,7 +20,6 @@ use runtime_abi::schedule_file::ScheduleHeader;
 use runtime_abi::schedule_file::ThreadGates;
 use runtime_abi::schedule_file::WaitEntry;
 use runtime_abi::thread_state;
-use turn_scheduler::gates;
 
 const SCHEDULE: u64 = memory_map::SCHEDULE.start;
 
@@ -228,7 +227,7 @@ impl Cursor {
         }
         let next = self.gates.get().first().map_or(u64::MAX, |gate| gate.event);
         let end = self.events.get().min(self.survival.get());
-        gates::arm(slot, next.min(end).min(self.failure.get()));
+        slot.gate.store(next.min(end).min(self.failure.get()), Relaxed);
     }
 
     /// The record that the recording has for `event`, if any.

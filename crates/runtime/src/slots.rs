@@ -5,9 +5,8 @@ use crate::this_machine::ThisMachine;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use runtime_abi::THREADS_MAX;
+use core::sync::atomic::Ordering::Release;
 use runtime_abi::ThreadSlot;
-use turn_scheduler::gates::Bell;
 use turn_scheduler::gates::Gates;
 use turn_scheduler::gates::Slot;
 use turn_scheduler::gates::Slots;
@@ -28,22 +27,19 @@ pub fn count_processors() {
     PROCESSORS.store(sys::processors(), Relaxed);
 }
 
-/// So many of those who wait for one thread are woken apart from each other.
-const BELLS_EACH: usize = 8;
-
-/// In lines of the cache of their own: the slots are written all the time.
-#[repr(align(64))]
-struct Bells([Bell<ThisMachine>; BELLS_EACH]);
-
-static BELLS: [Bells; THREADS_MAX] = [const { Bells([const { Bell::SILENT }; BELLS_EACH]) }; THREADS_MAX];
+/// Can all threads run at the same time? The first one is not counted where there are others: it waits for their ends, most likely.
+pub fn has_processors() -> bool {
+    let threads = control::header().progress.threads.load(Relaxed);
+    u64::from(threads).saturating_sub(1) <= PROCESSORS.load(Relaxed)
+}
 
 /// Wakes everybody who sleeps at a gate, to look whether there still is a reason.
 pub fn wake_all(threads: u32) {
     for thread in 0..threads.min(runtime_abi::THREADS_MAX as u32) {
-        // What was seen before is looked at again.
-        for bell in &BELLS[thread as usize].0 {
-            bell.ring(ThisMachine);
-        }
+        let slot = control::slot(thread);
+        // Release: pairs with the Acquire in `Gates::sleep_until_woken`. What was seen before it grew is looked at again.
+        slot.wakeups.fetch_add(1, Release);
+        sys::futex_wake_all(&slot.wakeups);
     }
 }
 
@@ -57,10 +53,6 @@ impl Slots<ThisMachine> for TheseSlots {
     fn threads(&self) -> u32 {
         // Relaxed: a thread that nobody waits for yet need not be seen.
         control::header().progress.threads.load(Relaxed)
-    }
-
-    fn processors(&self) -> u32 {
-        PROCESSORS.load(Relaxed) as u32
     }
 
     fn has_diverged(&self) -> bool {
@@ -84,10 +76,9 @@ impl Slot<ThisMachine> for ThreadSlot {
         &self.wake_at
     }
 
-    fn bells(&self) -> &[Bell<ThisMachine>] {
-        // Slots are in a row, but for that of threads which are not observed. For that one nobody waits.
-        let place = (&raw const *self as usize).wrapping_sub(&raw const *control::slot(0) as usize);
-        &BELLS[place / size_of::<ThreadSlot>() % THREADS_MAX].0
+    #[inline(always)]
+    fn wakeups(&self) -> &AtomicU32 {
+        &self.wakeups
     }
 
     #[inline(always)]

@@ -1,42 +1,32 @@
 //! Gates: a thread is held until another one has completed so many events.
 //!
 //! A gate is `(my event, points of other threads)`. Threads publish their counts anyway, so waiting is reading other
-//! slots; threads without a gate run freely, in parallel. Who has looked for a while sleeps on one of the other thread's bells, and says
-//! in the bell's `wish`, and in the thread's word `wake_at`, from which count on it wants to be woken. Who completes events looks at the latter, and
-//! rings the bells whose wishes have come true.
+//! slots; threads without a gate run freely, in parallel. Who has looked for a while sleeps on the other thread's word `wakeups`, and says
+//! in its word `wake_at` from which count on it wants to be woken. Who completes events looks there, and wakes.
 //!
 //! ```text
 //! sleeper                                        the awaited thread
-//! 1  before = rings                              a  count = n            (a plain store)
-//! 2  wish = min(wish, wanted)        (locked)    b  wake_at <= n ?
-//! 3  wake_at = min(wake_at, wanted)  (locked)    c  wake_at = 0          (locked)
-//! 4  gate = min(gate, wanted)        (locked)    d  for each bell: wish <= n ?
-//! 5  count < wanted ?                            e    yes: wish = 0 (locked); rings += 1; wake
-//! 6  sleep while rings == before                 f    no: wake_at = min(wake_at, wish)  (locked)
+//! 1  before = wakeups                            a  count = n            (a plain store)
+//! 2  wake_at = min(wake_at, wanted)  (locked)    b  wake_at <= n ?
+//! 3  count < wanted ?                            c  wake_at = 0          (locked)
+//! 4  sleep while wakeups == before               d  wakeups += 1; wake
 //! ```
-//!
-//! Several bells, because several threads wait for one, at different counts, and each of them that is woken too early takes a processor from those
-//! who could go on. Who shares a bell with somebody is woken along with it, and wishes again.
 //!
 //! The bad interleavings:
 //!
-//! - *The wish is wiped out*: the thread wakes somebody else, and clears the wish (e) after the sleeper has written its own into it (2). Then `rings` grows (e)
+//! - *The wish is wiped out*: the thread wakes somebody else, and clears `wake_at` (c) after the sleeper has written its wish (2). Then `wakeups` grows (d)
 //!   after 2, hence after 1, and the sleeper does not sleep, or is woken, and wishes again. That is why 1 comes before 2. When it came after it, a
-//!   sleeper could read the number that e had left, and sleep without a wish.
-//! - *The thread does not know of the wish*: c wipes out what 3 has written. Then d, which is after c, sees what 2 has written before 3, and e or f does the rest. That is why
-//!   2 comes before 3, and why f is there.
-//! - *The count comes between look and sleep* (a after 5): then b comes after 3, sees that somebody wishes something, and e wakes.
-//! - *Compiled code* does not look at `wake_at` at all: it comes to the runtime when it has come to `gate`, which a sleeper lowers (4), and which the thread itself may be
-//!   about to raise. So it does that by a locked instruction, and looks at `wake_at` after it ([`arm`]): either the wish is there, or the gate is lowered behind it.
-//! - *The count waits in the store buffer*: a is a plain store, and b may load before it is visible to 5. Then the sleeper sleeps, and nobody
+//!   sleeper could read the number that d had left, and sleep without a wish.
+//! - *The count comes between look and sleep* (a after 3): then b comes after 2, sees the wish, and d wakes.
+//! - *The count waits in the store buffer*: a is a plain store, and b may load before it is visible to 3. Then the sleeper sleeps, and nobody
 //!   wakes it. A locked instruction at each event would cost all that never wait. Instead nobody sleeps for longer than [`LOOK_AFTER_NS`], then twice
-//!   as long, before it looks for itself.
+//!   as long, before it looks for itself. The same holds for compiled code, which does not look at `wake_at` at all: it comes to the runtime when it has come to
+//!   `gate`, which a sleeper lowers, and which the thread itself may be about to raise.
 //! - *A wait that cannot end is reported where it can*: [`Gates::is_stuck`].
 //!
 //! That is one of two relays of the turn (PEREGRINE, section 3.2), *semaphore*. With the other one, *flag*, who waits looks at the count and never sleeps: nobody has to be
 //! woken, and nothing of the above matters. After a few looks it offers its processor to others, so that more threads than processors come
-//! along. *Auto* looks for a while, as long as the other thread does not sleep itself, and sleeps then. For how long does not depend on what has paid before: it did once, and
-//! the same replay took the one or the tenfold time, as it had happened to begin.
+//! along. *Auto* looks as long as that has paid, and sleeps then.
 use crate::planted::Fault;
 use crate::planted::is_planted;
 use core::sync::atomic::Ordering::Acquire;
@@ -48,33 +38,6 @@ use machine::Word;
 use runtime_abi::relay::Relay;
 use runtime_abi::thread_state;
 
-/// Where some of those sleep who wait for one thread.
-pub struct Bell<M: Machine> {
-    /// The least count that somebody sleeps here for; 0: nobody does.
-    pub wish: M::U64,
-    /// Grows with each wake-up; sleepers sleep on it.
-    pub rings: M::U32,
-}
-
-impl<M: Machine> Bell<M> {
-    pub const SILENT: Bell<M> = Bell {
-        wish: M::U64::ZERO,
-        rings: M::U32::ZERO,
-    };
-
-    /// Wakes all who sleep here.
-    pub fn ring(&self, machine: M) {
-        if is_planted(Fault::WakesBeforeRing) {
-            machine.futex_wake_all(&self.rings);
-        }
-        // Release: pairs with the Acquire in `sleep_until_woken`.
-        self.rings.fetch_add(1, Release);
-        if !is_planted(Fault::WakesBeforeRing) {
-            machine.futex_wake_all(&self.rings);
-        }
-    }
-}
-
 /// The words of a thread that others look at.
 pub trait Slot<M: Machine> {
     /// Events that it has completed. It alone writes.
@@ -83,8 +46,8 @@ pub trait Slot<M: Machine> {
     fn gate(&self) -> &M::U64;
     /// The least count from which on somebody wants to be woken; 0: nobody does.
     fn wake_at(&self) -> &M::U64;
-    /// At least one. Those who wait for the thread sleep there, each at the one of its own number, modulo how many there are.
-    fn bells(&self) -> &[Bell<M>];
+    /// Grows with each wake-up; those who wait for the thread sleep on it.
+    fn wakeups(&self) -> &M::U32;
     /// One of `thread_state`.
     fn state(&self) -> &M::U32;
     /// Waiting: for which thread, and which count of it.
@@ -99,8 +62,6 @@ pub trait Slots<M: Machine>: Copy {
     fn slot(&self, thread: u32) -> &Self::Slot;
     /// Threads there have been.
     fn threads(&self) -> u32;
-    /// Processors that the process may use.
-    fn processors(&self) -> u32;
     /// Has the replay failed?
     fn has_diverged(&self) -> bool;
 }
@@ -119,13 +80,11 @@ pub enum Waited {
 /// A sleeper that is not woken looks for itself after this long: its wish may have been missed. Then after twice as long.
 pub const LOOK_AFTER_NS: u64 = 1_000_000;
 const LOOK_AFTER_NS_MAX: u64 = 64_000_000;
-/// Looks at the other thread's count before going to sleep, while all threads that run have a processor each: some 8 µs, about what it costs to sleep and to be woken. So
-/// it is at most twice as dear as what would have been best, whatever that is.
-const SPINS_IN_ROOM: u32 = 512;
-/// The same while they have not: then the processor is better given to somebody else.
-const SPINS_IN_CROWD: u32 = 128;
-/// More threads than that are a crowd, whatever they do: it takes too long to look at each.
-const CROWD: u32 = 64;
+/// Looks at the other thread's count before going to sleep.
+pub const SPINS_AT_FIRST: u32 = 512;
+/// Some tens of microseconds: about as long as it takes to wake somebody.
+pub const SPINS_MAX: u32 = 4096;
+const SPINS_MIN: u32 = 32;
 /// Rests between two looks, at most. Each look takes the line of the cache with its count from the awaited thread, which stores to it at every event: the more of them
 /// are still to come, the fewer looks.
 const RESTS_MAX: u64 = 64;
@@ -156,38 +115,17 @@ pub fn wake_sleepers<M: Machine>(machine: M, slot: &impl Slot<M>) {
     }
 }
 
-/// The thread of `slot` has come to where somebody sleeps until it does. Those who share a bell with somebody else may have to say so again.
+/// The thread of `slot` has come to where somebody sleeps until it does. Those who sleep for longer say so again.
 #[cold]
 fn wake<M: Machine>(machine: M, slot: &impl Slot<M>) {
-    // SeqCst, as a locked instruction: before the looks at wishes.
-    slot.wake_at().swap(0, SeqCst);
-    let count = slot.count().load(Relaxed);
-    for bell in slot.bells() {
-        // SeqCst: pairs with the wishes in `sleep_until_woken`.
-        let wanted = bell.wish.load(SeqCst);
-        match wanted {
-            0 => {}
-            later if later > count && is_planted(Fault::ForgetsWishes) => {}
-            later if later > count => wish(slot.wake_at(), later),
-            _ => {
-                bell.wish.swap(0, SeqCst);
-                bell.ring(machine);
-            }
-        }
+    if is_planted(Fault::WakesBeforeWakeups) {
+        machine.futex_wake_all(slot.wakeups());
     }
-}
-
-/// Compiled code of the thread of `slot`, which calls this, runs up to `gate` by itself; or to where somebody wants to be woken.
-#[inline]
-pub fn arm<M: Machine>(slot: &impl Slot<M>, gate: u64) {
-    match is_planted(Fault::RaisesGateByStore) {
-        true => slot.gate().store(gate, Relaxed),
-        // SeqCst, as a locked instruction: pairs with those in `sleep_until_woken`. Before the look at the wish.
-        false => _ = slot.gate().swap(gate, SeqCst),
-    }
-    let wanted = slot.wake_at().load(SeqCst);
-    if wanted != 0 && !is_planted(Fault::ForgetsWishes) {
-        slot.gate().fetch_min(wanted, SeqCst);
+    slot.wake_at().store(0, SeqCst);
+    // Release: pairs with the Acquire in `sleep_until_woken`.
+    slot.wakeups().fetch_add(1, Release);
+    if !is_planted(Fault::WakesBeforeWakeups) {
+        machine.futex_wake_all(slot.wakeups());
     }
 }
 
@@ -199,33 +137,30 @@ pub struct Gates<M: Machine, S: Slots<M>> {
 }
 
 impl<M: Machine, S: Slots<M>> Gates<M, S> {
-    /// Holds `me` until `thread` has completed `count` events.
-    pub fn wait_for(&self, me: u32, thread: u32, count: u64, relay: Relay) -> Waited {
+    /// Holds `me` until `thread` has completed `count` events. `spins`: how often the relay `auto` looks before it sleeps; what pays next time comes back.
+    pub fn wait_for(&self, me: u32, thread: u32, count: u64, relay: Relay, spins: u32) -> (Waited, u32) {
         let awaited = self.slots.slot(thread);
         // Acquire: pairs with the Release in `complete_many` and with compiled code's plain stores, which x86
         // keeps in order after the accesses they count.
         let arrived = || awaited.count().load(Acquire) >= count;
         if arrived() {
-            return Waited::Arrived;
+            return (Waited::Arrived, spins);
         }
         let own = self.slots.slot(me);
         // Compiled code may have come here without waking anybody.
         wake_sleepers(self.machine, own);
-        let mut left = match relay {
-            Relay::Auto if self.is_crowded() => SPINS_IN_CROWD,
-            Relay::Auto => SPINS_IN_ROOM,
+        let looks = match relay {
+            Relay::Auto => spins,
             Relay::Flag => LOOKS_EACH,
             Relay::Semaphore => 0,
         };
+        // Spinning pays if the other thread runs at the same time, which only trying shows.
+        let mut left = looks;
         while left > 0 {
             // Acquire: as above.
             let missing = count.saturating_sub(awaited.count().load(Acquire));
             if missing == 0 {
-                return Waited::Arrived;
-            }
-            // Relaxed: a guess, on which nothing but speed depends. Who sleeps itself does not come soon.
-            if relay == Relay::Auto && awaited.state().load(Relaxed) == thread_state::WAITING {
-                break;
+                return (Waited::Arrived, (spins + spins / 8).min(SPINS_MAX));
             }
             let rests = (missing.min(RESTS_MAX) as u32).min(left);
             self.machine.spin_for(rests);
@@ -242,15 +177,7 @@ impl<M: Machine, S: Slots<M>> Gates<M, S> {
         if waited == Waited::Arrived {
             own.state().store(thread_state::RUNNING, Relaxed);
         }
-        waited
-    }
-
-    /// Do more threads run than there are processors? Those that sleep at gates do not.
-    fn is_crowded(&self) -> bool {
-        let threads = self.slots.threads();
-        // Relaxed: a guess, on which nothing but speed depends.
-        let runs = |thread: &u32| self.slots.slot(*thread).state().load(Relaxed) == thread_state::RUNNING;
-        threads > CROWD || (0..threads).filter(runs).count() > self.slots.processors() as usize
+        (waited, (spins / 2).max(SPINS_MIN))
     }
 
     /// By flag: looks until it has come.
@@ -277,7 +204,7 @@ impl<M: Machine, S: Slots<M>> Gates<M, S> {
     fn sleep(&self, me: u32, thread: u32, count: u64, arrived: impl Fn() -> bool) -> Waited {
         let mut look_after_ns = LOOK_AFTER_NS;
         loop {
-            self.sleep_until_woken(me, self.slots.slot(thread), count, look_after_ns);
+            self.sleep_until_woken(self.slots.slot(thread), count, look_after_ns);
             if arrived() {
                 return Waited::Arrived;
             }
@@ -292,25 +219,18 @@ impl<M: Machine, S: Slots<M>> Gates<M, S> {
         }
     }
 
-    fn sleep_until_woken(&self, me: u32, awaited: &S::Slot, count: u64, look_after_ns: u64) {
-        let bells = awaited.bells();
-        let bell = &bells[me as usize % bells.len()];
-        // Acquire: pairs with the Release in `ring`. Before the wish, which `wake` may wipe out (see above).
-        let mut rings = bell.rings.load(Acquire);
-        if !is_planted(Fault::WishesAtBellLast) {
-            wish(&bell.wish, count);
-        }
+    fn sleep_until_woken(&self, awaited: &S::Slot, count: u64, look_after_ns: u64) {
+        // Acquire: pairs with the Release in `wake`. Before the wish, which `wake` may wipe out (see above).
+        let mut wakeups = awaited.wakeups().load(Acquire);
         wish(awaited.wake_at(), count);
-        if is_planted(Fault::WishesAtBellLast) {
-            wish(&bell.wish, count);
+        if is_planted(Fault::ReadsWakeupsLate) {
+            wakeups = awaited.wakeups().load(Acquire);
         }
-        if is_planted(Fault::ReadsRingsLate) {
-            rings = bell.rings.load(Acquire);
-        }
-        // Compiled code does not wake anybody, so it must come to the runtime. SeqCst: pairs with those in `arm`.
-        awaited.gate().fetch_min(count, SeqCst);
+        // Compiled code does not wake anybody, so it must come to the runtime. Relaxed, and perhaps overwritten by the
+        // thread itself: as above, a sleeper looks for itself in the end.
+        awaited.gate().fetch_min(count, Relaxed);
         if is_planted(Fault::SleepsWithoutLook) || awaited.count().load(Acquire) < count {
-            self.machine.futex_wait(&bell.rings, rings, look_after_ns);
+            self.machine.futex_wait(awaited.wakeups(), wakeups, look_after_ns);
         }
     }
 

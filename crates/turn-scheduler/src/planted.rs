@@ -16,15 +16,9 @@ pub(crate) enum Fault {
     /// Gates: who completes events looks for sleepers before its count says so.
     WakesBeforeCount,
     /// Gates: sleepers are woken before the word that they sleep on changes.
-    WakesBeforeRing,
+    WakesBeforeWakeups,
     /// Gates: a sleeper reads the word that it sleeps on after its wish, which may be wiped out by then.
-    ReadsRingsLate,
-    /// Gates: a sleeper says that somebody wishes something before it says at its bell what.
-    WishesAtBellLast,
-    /// Gates: who wakes somebody, or goes on by itself, does not remember what others wish for later.
-    ForgetsWishes,
-    /// Gates: the thread raises its gate by a plain store, behind which it looks for wishes.
-    RaisesGateByStore,
+    ReadsWakeupsLate,
     /// Gates: a sleeper does not look at the count again after its wish.
     SleepsWithoutLook,
     /// Gates: a wait that seems to lead nowhere is believed at once.

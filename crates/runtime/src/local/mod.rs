@@ -75,7 +75,7 @@ static UNOBSERVED: ThreadSlot = ThreadSlot {
     signal: core::sync::atomic::AtomicU32::new(0),
     lost: core::sync::atomic::AtomicU64::new(0),
     wake_at: core::sync::atomic::AtomicU64::new(0),
-    unused: 0,
+    wakeups: core::sync::atomic::AtomicU32::new(0),
     credit: core::sync::atomic::AtomicU32::new(0),
     stopped_at: core::sync::atomic::AtomicU32::new(0),
     reserved: 0,

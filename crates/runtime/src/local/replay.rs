@@ -3,13 +3,16 @@ use crate::schedule::Cursor;
 use crate::trace_file::Trace;
 use core::cell::Cell;
 use runtime_abi::relay::Relay;
+use turn_scheduler::gates::SPINS_AT_FIRST;
 
 /// Changed by the thread's own events only. One handler uses it, that of a signal which ends the process (`ending::on_fatal`): nothing
 /// of what it has interrupted goes on.
 pub struct ReplayState {
     pub cursor: Cursor,
     pub trace: Trace,
-    /// How to wait at a gate.
+    /// How long to spin at a gate before sleeping.
+    pub spins: Cell<u32>,
+    /// How to wait there.
     pub relay: Cell<Relay>,
     /// This thread's id in the recording, if it has asked for it.
     pub recorded_tid: Cell<usize>,
@@ -24,6 +27,7 @@ impl ReplayState {
         ReplayState {
             cursor: Cursor::new(),
             trace: Trace::new(),
+            spins: Cell::new(SPINS_AT_FIRST),
             relay: Cell::new(Relay::Auto),
             recorded_tid: Cell::new(0),
             looking: Looking::new(),
