@@ -1,6 +1,7 @@
 //! Everyday commands of this repository: `cargo xtask <command>`.
 //!
 //! Needs nothing but Rust: `setup` installs the rest. Everything built goes to `target/`.
+mod all_tests;
 mod bench;
 mod command;
 mod counts;
@@ -15,7 +16,6 @@ mod promises;
 mod setup;
 mod signals;
 mod soak;
-mod tests;
 mod tidy;
 mod torture;
 
@@ -227,7 +227,7 @@ fn test() -> Result<(), Failure> {
     promises::check()?;
     methods::check()?;
     // All parts, whatever comes of those before: a run that fails says all that is wrong.
-    let tests = tests::workspace();
+    let tests = all_tests::run();
     let fuzz = fuzz::fuzz(&["--seconds", fuzz::SECONDS_IN_TESTS]);
     // So many as take about half a minute, with a seed that is printed: what is found is found again by it.
     let torture = torture::torture(&["--kills", "40", "--faults", "40"]);

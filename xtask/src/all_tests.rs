@@ -26,7 +26,7 @@ struct Outcome {
 }
 
 /// Runs all tests. Returns the names of those that failed at first, and then passed by themselves.
-pub fn workspace() -> Result<Vec<String>, Failure> {
+pub fn run() -> Result<Vec<String>, Failure> {
     // Optimised, because guests are run hundreds of times; one profile, so that nothing is built twice.
     let outcome = watched(Cargo::new("test").args(["--release", "--workspace", "--no-fail-fast"]))?;
     if outcome.succeeded {
