@@ -77,6 +77,8 @@ pub struct Tuning {
     pub migrations: u32,
     /// How often to look for fence points, at most; 0: there are none.
     pub looks: u32,
+    /// Are mutexes recorded the quick way?
+    pub quick_mutexes: bool,
 }
 
 impl Tuning {
@@ -88,6 +90,7 @@ impl Tuning {
         takes_along: false,
         migrations: 0,
         looks: 0,
+        quick_mutexes: false,
     };
 
     fn of_protocol(self) -> access_protocol::Tuning {
@@ -211,6 +214,7 @@ pub fn case(
         .map(|index| Body {
             thread: Thread::new(Surroundings, index as u32, logs[index].clone()),
             progress: Progress::new(index, program.values),
+            quick_mutexes: tuning.quick_mutexes,
             reads: reads.clone(),
             instructions: program.threads[index].clone(),
         })
@@ -268,6 +272,7 @@ static CREATORS: [Word32; THREADS_MAX] = [const { Word32::new(0) }; THREADS_MAX]
 struct Body {
     thread: Thread<Surroundings>,
     progress: Progress,
+    quick_mutexes: bool,
     reads: Arc<Mutex<Vec<Vec<Option<u128>>>>>,
     instructions: Vec<Instruction>,
 }
@@ -388,6 +393,17 @@ impl Body {
         }
     }
 
+    fn touch_held(&self, op: Op, mutex: u64) {
+        match self.quick_mutexes {
+            true => {
+                self.thread.touch_held_quickly(op, object_of(mutex));
+                // It tells nobody, and which event a read belongs to is counted where threads tell.
+                Surroundings.completed(Surroundings.slot(self.thread.index), self.thread.event());
+            }
+            false => self.thread.touch_held(op, object_of(mutex), 0),
+        }
+    }
+
     fn synchronise(&self, instruction: Instruction) {
         let thread = &self.thread;
         match instruction {
@@ -397,11 +413,11 @@ impl Body {
                 if !thread.passing_fence(acquire) {
                     thread.blocking(|| wait_until(acquire));
                 }
-                thread.touch_held(Op::MutexLock, object_of(mutex), 0);
+                self.touch_held(Op::MutexLock, mutex);
             }
             Instruction::Unlock { mutex } => {
                 thread.before_release();
-                thread.touch_held(Op::MutexUnlock, object_of(mutex), 0);
+                self.touch_held(Op::MutexUnlock, mutex);
                 let word = &MUTEX_WORDS[mutex as usize];
                 // Release, as a locked instruction: as libc does it.
                 thread.passing_fence(|| match thread.world.makes(Mistake::FencePointWithoutFence) {
