@@ -149,23 +149,24 @@ impl Memory {
         let since = begun.map_or(0, |begun| begun + 1);
         let free = since + steps[since..].iter().position(is_free)?;
         let is_alive_again = free < now && steps[free..now].iter().any(is_allocation);
-        let free = steps[free];
-        if is_alive_again && !self.pointer_is_older(timeline, at, *block, free) {
-            return None;
+        if is_alive_again {
+            let meant = self.pointer_written(timeline, at, *block)?;
+            // Of many lives, the one in which the pointer was written.
+            let since = since.max(steps.partition_point(|step| *step < meant));
+            return steps[since..].iter().copied().find(is_free).filter(|free| *free < at);
         }
-        Some(free).filter(|free| *free < at || timeline.order(*free, at) == Order::Unordered)
+        Some(steps[free]).filter(|free| *free < at || timeline.order(*free, at) == Order::Unordered)
     }
 
-    /// Was the pointer to `block` that the thread read last, before `at`, written before `free`?
-    fn pointer_is_older(&self, timeline: &Timeline, at: usize, block: u64, free: usize) -> bool {
+    /// Where the pointer to `block` was written that the thread read last, before `at`.
+    fn pointer_written(&self, timeline: &Timeline, at: usize, block: u64) -> Option<usize> {
         let thread = timeline.step(at).thread;
         let is_pointer = |read: &usize| {
             let access = timeline.step(*read).access();
             access.is_some_and(|access| access.reads && access.bytes == 8 && access.value == Some(block))
         };
         let read = timeline.back_from(thread, at).take(POINTER_WINDOW).find(is_pointer);
-        let written = read.and_then(|read| self.writer(timeline, read));
-        written.is_some_and(|written| written < free)
+        read.and_then(|read| self.writer(timeline, read))
     }
 }
 

@@ -200,6 +200,19 @@ fn a_freed_block_is_not_read_by_right() {
     script.read(2, 20, X + 8, 9);
     assert_eq!(culprit(&died(script, 2)), (Pattern::UseAfterFree, 20, 12));
 
+    // The same in the second of three lives: the first one's end has nothing to do with it.
+    let mut script = Script::default();
+    script.step(1, 10, block(allocate));
+    script.step(1, 11, block(free));
+    script.step(1, 12, block(allocate));
+    script.write(1, 13, X + 8, 9);
+    script.write(1, 30, Y, X);
+    script.read(2, 31, Y, X);
+    script.step(1, 14, block(free));
+    script.step(1, 15, block(allocate));
+    script.read(2, 20, X + 8, 9);
+    assert_eq!(culprit(&died(script, 2)), (Pattern::UseAfterFree, 20, 14));
+
     // Another life: what the first owner wrote is nobody's business.
     let mut script = Script::default();
     script.step(1, 10, block(allocate));
