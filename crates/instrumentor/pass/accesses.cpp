@@ -120,8 +120,13 @@ void expandMasked(IntrinsicInst &II) {
   II.eraseFromParent();
 }
 
-bool isMasked(const IntrinsicInst &II) {
-  switch (II.getIntrinsicID()) {
+} // namespace
+
+bool isMasked(const Instruction &I) {
+  auto *II = dyn_cast<IntrinsicInst>(&I);
+  if (!II)
+    return false;
+  switch (II->getIntrinsicID()) {
   case Intrinsic::masked_load:
   case Intrinsic::masked_store:
   case Intrinsic::masked_gather:
@@ -132,8 +137,6 @@ bool isMasked(const IntrinsicInst &II) {
   }
 }
 
-} // namespace
-
 bool touchesSharedRange(Instruction &I, Filters &Keep) {
   auto *II = dyn_cast<IntrinsicInst>(&I);
   if (!II)
@@ -142,7 +145,7 @@ bool touchesSharedRange(Instruction &I, Filters &Keep) {
     return I.hasMetadata(Filters::Mark);
   auto *MI = dyn_cast<MemIntrinsic>(II);
   if (!MI)
-    return isMasked(*II);
+    return isMasked(I);
   auto *Transfer = dyn_cast<MemTransferInst>(MI);
   return !Keep.isPrivate(MI->getRawDest()) || (Transfer && !Keep.isPrivate(Transfer->getRawSource()));
 }

@@ -29,6 +29,9 @@ struct Access {
 // Nothing for private, immutable or atomic accesses, and for instructions that are not accesses.
 std::optional<Access> plainAccess(llvm::Instruction &I, Filters &Keep, const llvm::DataLayout &DL);
 
+// Is it an intrinsic that loads or stores those elements of a vector that a mask names?
+bool isMasked(const llvm::Instruction &I);
+
 // Does this instruction end a stretch of accesses that share a check? True of calls, atomics and fences.
 bool endsStretch(const llvm::Instruction &I);
 

@@ -27,21 +27,6 @@ std::string field(StringRef Text) {
   return Out;
 }
 
-bool isMasked(const Instruction &I) {
-  auto *II = dyn_cast<IntrinsicInst>(&I);
-  if (!II)
-    return false;
-  switch (II->getIntrinsicID()) {
-  case Intrinsic::masked_load:
-  case Intrinsic::masked_store:
-  case Intrinsic::masked_gather:
-  case Intrinsic::masked_scatter:
-    return true;
-  default:
-    return false;
-  }
-}
-
 // Other intrinsics that access memory they are given.
 bool isUnknownIntrinsic(const Instruction &I) {
   auto *II = dyn_cast<IntrinsicInst>(&I);
