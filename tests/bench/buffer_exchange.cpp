@@ -2,6 +2,7 @@
 // keep statistics under a read-write lock; nearly all the time goes into synchronisation.
 //# kind: locks
 //# flags: -O2
+//# threads: even
 #include "bench.h"
 #include <condition_variable>
 #include <deque>

@@ -32,6 +32,7 @@ pub use short::Clock;
 pub use short::ClockNumber;
 pub use short::Short;
 pub use short::ShortHash;
+pub use short::Sync;
 
 use run_model::ThreadIndex;
 use short::Changed;
@@ -39,7 +40,9 @@ use short::Form;
 
 /// "RFRNINP\x01", little-endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"RFRNINP\x01");
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
+/// The oldest that can be read. It has no short form of a synchronisation.
+const OLDEST_VERSION: u32 = 6;
 pub const HEADER_BYTES: usize = 64;
 /// Where the header keeps the length of the stream: 8-aligned, so that one store publishes it.
 pub const LENGTH_OFFSET: usize = 16;
@@ -423,7 +426,7 @@ impl Lengths {
             return Err(Damage::Magic);
         }
         let version = u32_at(header, 8);
-        if version != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
             return Err(Damage::OtherVersion { found: version });
         }
         if u32_at(header, 12) != thread.0 {
@@ -541,6 +544,17 @@ impl<'a> Reader<'a> {
                 };
                 let end = if second.is_some() { 16 } else { 8 };
                 (entry, Some((clock.address, Stored::Clock(clock.stored()))), end)
+            }
+            Form::Sync => {
+                let sync = Sync::decode(first, &mut self.before).map_err(changed)?;
+                let entry = Entry {
+                    event: sync.event,
+                    number: SYNC,
+                    check: sync.op.into(),
+                    time: sync.time,
+                    ..Entry::default()
+                };
+                (entry, None, Sync::BYTES)
             }
             Form::Call | Form::CallWithRange => {
                 let range = (form == Form::CallWithRange).then(|| word(2)).transpose()?;
@@ -762,6 +776,22 @@ mod tests {
         #[test]
         fn nonsense_is_refused_in_peace(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = read(&file_of(0, &bytes, 0), 0);
+        }
+    }
+
+    #[test]
+    fn files_of_older_versions_are_read_and_those_of_others_are_named() {
+        let calls = vec![(1, 2, 3, vec![(4096, vec![1, 2, 3])])];
+        let of_version = |version: u32| {
+            let mut file = write(0, &calls);
+            file[8..12].copy_from_slice(&version.to_le_bytes());
+            read(&file, 0)
+        };
+        for version in OLDEST_VERSION..=VERSION {
+            assert_eq!(of_version(version), Ok(calls.clone()), "version {version}");
+        }
+        for found in [OLDEST_VERSION - 1, VERSION + 1] {
+            assert_eq!(of_version(found), Err(Damage::OtherVersion { found }));
         }
     }
 

@@ -164,8 +164,9 @@ fn build_all(names: &[String], counts: &[usize], folder: &Path) -> Result<Vec<Gu
     // Nothing named means all; Rust alone named means nothing of C.
     if names.is_empty() || !c_names.is_empty() {
         for source in sources(&c_names)? {
-            for threads in counts {
-                guests.push(build(&source, *threads, folder)?);
+            let text = fs::read_to_string(&source)?;
+            for threads in counts.iter().filter(|threads| suits(&text, **threads)) {
+                guests.push(build(&source, &text, *threads, folder)?);
             }
         }
     }
@@ -179,6 +180,11 @@ fn build_all(names: &[String], counts: &[usize], folder: &Path) -> Result<Vec<Gu
         }
     }
     Ok(guests)
+}
+
+/// A guest whose threads come in pairs says so (`//# threads: even`), and has no floor.
+fn suits(source: &str, threads: usize) -> bool {
+    threads.is_multiple_of(2) || super::directive(source, "threads").as_deref() != Some("even")
 }
 
 fn rust_guest(program: &str, size: &str, threads: usize, built: &rust::Built) -> Guest {
@@ -195,11 +201,10 @@ fn rust_guest(program: &str, size: &str, threads: usize, built: &rust::Built) ->
     }
 }
 
-fn build(source: &Path, threads: usize, folder: &Path) -> Result<Guest, Failure> {
-    let text = fs::read_to_string(source)?;
+fn build(source: &Path, text: &str, threads: usize, folder: &Path) -> Result<Guest, Failure> {
     let is_cpp = source.extension().is_some_and(|extension| extension == "cpp");
-    let flags = super::directive(&text, "flags").unwrap_or_else(|| "-O2".to_owned());
-    let link = super::directive(&text, "link").unwrap_or_default();
+    let flags = super::directive(text, "flags").unwrap_or_else(|| "-O2".to_owned());
+    let link = super::directive(text, "link").unwrap_or_default();
     let name = stem(source);
     let compile = |mut compiler: Command, suffix: &str, extra: &[&str]| {
         let program = folder.join(format!("{name}.{threads}.{suffix}"));
@@ -220,7 +225,7 @@ fn build(source: &Path, threads: usize, folder: &Path) -> Result<Guest, Failure>
     ours.arg(if is_cpp { "c++" } else { "cc" });
     let recordable = compile(ours, "refrain", &[])?;
     Ok(Guest {
-        kind: super::directive(&text, "kind").unwrap_or_else(|| "mixed".to_owned()),
+        kind: super::directive(text, "kind").unwrap_or_else(|| "mixed".to_owned()),
         threads,
         arguments: Vec::new(),
         native: compile(clang(), "native", &[])?,
@@ -268,6 +273,14 @@ fn measure_all(guest: &Guest, folder: &Path) -> Result<Vec<(Variant, Sample)>, F
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_whose_threads_come_in_pairs_is_not_measured_with_one_or_three() {
+        let pairs = "// Producers and consumers.\n//# threads: even\n";
+        assert!(suits(pairs, 2) && suits(pairs, 4));
+        assert!(!suits(pairs, 1) && !suits(pairs, 3));
+        assert!(suits("// One alone can do it.\n", 1));
+    }
 
     #[test]
     fn teams_are_two_and_four_threads_unless_something_else_is_said() {

@@ -4,13 +4,16 @@
 //! clock        1 | number 1 | 0 2 | events 4 | sum 8 | address 48            seconds 34 | fraction 30
 //! later clock  1 | number 1 | 3 2 | events 4 | sum 8 | address 16 | fraction 32
 //! call         1 | timed 1  | 1 2 | events 4 | number 9 | result 23 | hash 24    time 32 | check 32
+//! sync         1 | 0        | 1 2 | events 4 | 511 9    | op 8 | sum 13 | time 26
 //! with a range 1 | timed 1  | 2 2 | events 4 | number 9 | result 23 | hash 24    time 32 | check 32    bytes 16 | address 48
 //!              and the bytes, padded to a multiple of 8
 //! ```
 //!
 //! `events` is how many the thread had since the entry before, `time` how much later it is than the thread's last entry that
 //! has one. A later clock is of the second of the last one of the same number; its fraction is the difference to that one,
-//! and its address, in words, that to the last clock's.
+//! and its address, in words, that to the last clock's. Every synchronisation has a time, so that 511 without one is a form of its own, for one that
+//! returned 0.
+use super::SYNC;
 use super::mix;
 use super::mix_words;
 
@@ -44,6 +47,8 @@ pub(super) enum Form {
     Call = 1,
     CallWithRange = 2,
     LaterClock = 3,
+    /// By the number of a call, not by the bits of a form.
+    Sync = 4,
 }
 
 const FORM_AT: u32 = 60;
@@ -59,6 +64,7 @@ impl Form {
         }
         Some(match first >> FORM_AT & 3 {
             0 => Form::Clock,
+            1 if first & TIMED == 0 && first >> CALL_AT & low(CALL_BITS) == SYNC as u64 => Form::Sync,
             1 => Form::Call,
             2 => Form::CallWithRange,
             _ => Form::LaterClock,
@@ -237,6 +243,7 @@ impl Short {
             && later >> TIME_BITS == 0
             && result == self.result
             && u64::from(self.number) >> CALL_BITS == 0
+            && (self.number != SYNC || self.time != 0)
             && address >> ADDRESS_BITS == 0
             && bytes <= Short::RANGE_BYTES_MAX;
         if !fits {
@@ -283,6 +290,65 @@ impl Short {
             time,
             range: range.map(|range| (range & low(ADDRESS_BITS), (range >> ADDRESS_BITS) as usize)),
         })
+    }
+}
+
+/// A synchronisation that returned 0, shortly after the entry before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sync {
+    pub event: u64,
+    /// Of `run_model::Op`.
+    pub op: u8,
+    /// If it is not above that of the entry before, it is taken to be one more.
+    pub time: u64,
+}
+
+const OP_AT: u32 = 39;
+const CHECK_AT: u32 = 26;
+const CHECK_BITS: u32 = 13;
+const LATER_BITS: u32 = 26;
+
+impl Sync {
+    pub const BYTES: usize = 8;
+
+    /// The word of the short form, if it can have one.
+    #[inline]
+    pub fn encode(&self, before: &mut Before) -> Option<u64> {
+        let events = self.event.wrapping_sub(before.event);
+        let later = self.time.max(before.time + 1) - before.time;
+        if events > EVENTS_MAX || later >> LATER_BITS != 0 {
+            return None;
+        }
+        before.event = self.event;
+        before.time += later;
+        let word = 1 << 63
+            | (Form::Call as u64) << FORM_AT
+            | events << EVENTS_AT
+            | u64::from(SYNC) << CALL_AT
+            | u64::from(self.op) << OP_AT
+            | later;
+        Some(word | Sync::check(word) << CHECK_AT)
+    }
+
+    pub(super) fn decode(word: u64, before: &mut Before) -> Result<Sync, Changed> {
+        let without_check = word & !(low(CHECK_BITS) << CHECK_AT);
+        if word != without_check | Sync::check(without_check) << CHECK_AT {
+            return Err(Changed);
+        }
+        let events = word >> EVENTS_AT & EVENTS_MAX;
+        before.event = before.event.checked_add(events).ok_or(Changed)?;
+        before.time = before.time.checked_add(word & low(LATER_BITS)).ok_or(Changed)?;
+        Ok(Sync {
+            event: before.event,
+            op: (word >> OP_AT) as u8,
+            time: before.time,
+        })
+    }
+
+    /// Thirteen bits, one of which changes whenever one bit of the word does.
+    #[inline]
+    fn check(word: u64) -> u64 {
+        (word ^ word >> 13 ^ word >> 26 ^ word >> 39 ^ word >> 52) & low(CHECK_BITS)
     }
 }
 
@@ -339,6 +405,7 @@ mod tests {
     enum Done {
         Clock(Clock),
         Call(Short, Vec<u8>),
+        Sync(Sync),
     }
 
     fn done() -> impl Strategy<Value = Vec<Done>> {
@@ -374,8 +441,10 @@ mod tests {
                 data,
             )
         });
+        let sync = (any::<u8>(), prop_oneof![0u64..1 << 20, 0u64..1 << 28]);
+        let sync = sync.prop_map(|(op, time)| Done::Sync(Sync { event: 0, op, time }));
         let events = prop_oneof![0u64..16, 0u64..40];
-        proptest::collection::vec((events, prop_oneof![clock, call]), 1..12).prop_map(|all| {
+        proptest::collection::vec((events, prop_oneof![clock, call, sync]), 1..12).prop_map(|all| {
             let (mut event, mut time) = (0, 0);
             let place = |(events, mut done)| {
                 event += events;
@@ -387,6 +456,11 @@ mod tests {
                             time += call.time;
                             call.time = time;
                         }
+                    }
+                    Done::Sync(sync) => {
+                        sync.event = event;
+                        time += sync.time;
+                        sync.time = time;
                     }
                 }
                 done
@@ -412,6 +486,21 @@ mod tests {
                         ..Entry::default()
                     };
                     expected.push((entry, vec![(clock.address, clock.stored().to_vec())]));
+                }
+                Done::Sync(sync) => {
+                    let time = sync.time.max(before.time + 1);
+                    let Some(word) = sync.encode(&mut before) else {
+                        continue;
+                    };
+                    stream.extend(word.to_le_bytes());
+                    let entry = Entry {
+                        event: sync.event,
+                        number: SYNC,
+                        check: sync.op.into(),
+                        time,
+                        ..Entry::default()
+                    };
+                    expected.push((entry, Vec::new()));
                 }
                 Done::Call(call, data) => {
                     let Some([first, second, range]) = call.encode(&mut before) else {

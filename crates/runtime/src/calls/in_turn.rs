@@ -32,6 +32,7 @@ use log_format::inputs::REST;
 use log_format::inputs::SYNC;
 use log_format::inputs::Short;
 use log_format::inputs::SignalPlace;
+use log_format::inputs::Sync;
 use run_model::Kind;
 use run_model::Op;
 use runtime_abi::divergence;
@@ -174,12 +175,16 @@ impl Local {
         // What was done before has been done when the time is read: an atomic of libc's, which others may have waited for.
         // SAFETY: an instruction that waits for others.
         unsafe { core::arch::x86_64::_mm_lfence() };
+        let time = calls::now();
+        if result == 0 && self.place_sync_at(op, time).is_some() {
+            return;
+        }
         let sync = Short {
             event: self.event(),
             number: SYNC,
             check: op as u32,
             result: result as i64,
-            time: calls::now(),
+            time,
             range: None,
         };
         // SAFETY: there is no range.
@@ -188,6 +193,17 @@ impl Local {
             entry.time = sync.time;
             self.log_entry(entry, &[]);
         }
+    }
+
+    /// The same at a time that is known, of one that has done what it was asked for: at which time it stands in the log, above all that the thread has
+    /// there. `None`: it does not.
+    #[inline]
+    pub fn place_sync_at(&self, op: Op, time: u64) -> Option<u64> {
+        self.inputs.writer.append_sync(&Sync {
+            event: self.event(),
+            op: op as u8,
+            time,
+        })
     }
 
     /// Replay: is this synchronisation the next that the recording has of this thread?

@@ -21,6 +21,7 @@ use log_format::inputs::Lengths;
 use log_format::inputs::RangeHash;
 use log_format::inputs::Reader;
 use log_format::inputs::Short;
+use log_format::inputs::Sync;
 use log_format::inputs::SignalPlace;
 use log_format::inputs::labels::LABEL;
 use run_model::Op;
@@ -178,6 +179,15 @@ impl InputWriter {
         let from = call.range.map_or(0, |(address, _)| address);
         // SAFETY: the caller promises that the call's range can be read, where it belongs.
         !log::is_stopped() && unsafe { self.stream.append_short(call, from as *const u8) }
+    }
+
+    /// Appends a synchronisation in its short form, and says at which time it stands there. `None`: it must be appended as any other call, or not at all.
+    #[inline]
+    pub fn append_sync(&self, sync: &Sync) -> Option<u64> {
+        if log::is_stopped() {
+            return None;
+        }
+        self.stream.append_sync(sync)
     }
 
     /// The last call, which had no ranges, has ended in another way than expected.

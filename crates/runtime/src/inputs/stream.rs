@@ -21,6 +21,7 @@ use log_format::inputs::RANGE_BYTES;
 use log_format::inputs::SHELF_AT;
 use log_format::inputs::Short;
 use log_format::inputs::ShortHash;
+use log_format::inputs::Sync;
 use log_format::inputs::WORDS_IN_ORDER;
 use run_model::ThreadIndex;
 use runtime_abi::truncated;
@@ -90,6 +91,20 @@ impl Stream {
         unsafe { Place(place).put_words(&words) };
         self.advance_to(Place(place + bytes));
         true
+    }
+
+    /// Appends a synchronisation in its short form, if it has one and there is room on the desk: its time there.
+    #[inline]
+    pub fn append_sync(&self, sync: &Sync) -> Option<u64> {
+        if self.used.get() + Sync::BYTES > self.room.get() {
+            return None;
+        }
+        let (word, time) = self.before.with(|before| Some((sync.encode(before)?, before.time)))?;
+        let mut place = Place(self.desk() + self.used.get());
+        // SAFETY: there is room on the desk, whose entries are 8-aligned.
+        unsafe { place.put_words(&[word]) };
+        self.advance_to(place);
+        Some(time)
     }
 
     /// Appends a call in its short form, if it has one and there is room on the desk.

@@ -142,6 +142,7 @@ unsafe fn wait(
     let Some(local) = observed().filter(is_observed) else {
         // SAFETY: the program holds the mutex, as the function demands; and so it does when the function returns.
         let again = unsafe { (|| real::pthread_mutex_unlock(mutex), || real::pthread_mutex_lock(mutex)) };
+        in_order::leave(mutex as u64);
         return in_order::wait([Op::CondRelease, Op::CondWake], turns::SEVERAL, real, again);
     };
     match local.begin(Op::CondRelease, mutex as u64) {

@@ -6,6 +6,7 @@
 //! did not get its lock is known.
 use crate::calls;
 use crate::control;
+use crate::interpose::mutex_times;
 use crate::local::Local;
 use crate::policy;
 use crate::turns;
@@ -53,6 +54,21 @@ fn record_acquire(local: &Local, op: Op, real: impl FnOnce() -> c_int) -> c_int 
     result
 }
 
+/// As `acquire`, for `pthread_mutex_lock` of a mutex that is of the usual kind, and the process's own.
+#[inline]
+pub fn lock(mutex: u64, caller: u64, real: impl Fn() -> c_int) -> c_int {
+    let Some(local) = placed().filter(|_| !policy::is_imposed()) else {
+        return acquire(Op::MutexLock, mutex, caller, &real, &real);
+    };
+    let result = real();
+    // See NOTE [Times of mutexes] in mutex_times.rs.
+    let time = calls::now();
+    if result != 0 || !mutex_times::is_after_release(mutex, time) || local.place_sync_at(Op::MutexLock, time).is_none() {
+        local.place_sync(Op::MutexLock, result);
+    }
+    result
+}
+
 fn replay_acquire(local: &Local, op: Op, again: impl FnOnce() -> c_int) -> c_int {
     let recorded = local.sync_in_place(op);
     if recorded == 0 || recorded == libc::EOWNERDEAD {
@@ -80,6 +96,31 @@ pub fn release<R>(op: Op, object: u64, caller: u64, real: impl FnOnce() -> R) ->
 fn record_release<R>(local: &Local, op: Op, real: impl FnOnce() -> R) -> R {
     local.place_sync(op, 0);
     real()
+}
+
+/// As `release`, of such a mutex.
+#[inline]
+pub fn unlock(mutex: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_int {
+    let Some(local) = placed().filter(|_| !policy::is_imposed()) else {
+        leave(mutex);
+        return release(Op::MutexUnlock, mutex, caller, real);
+    };
+    match local.place_sync_at(Op::MutexUnlock, calls::now()) {
+        Some(time) => mutex_times::released(mutex, time),
+        None => {
+            leave(mutex);
+            local.place_sync(Op::MutexUnlock, 0);
+        }
+    }
+    real()
+}
+
+/// The calling thread is about to give a mutex back, and not by `unlock`.
+#[inline]
+pub fn leave(mutex: u64) {
+    if control::orders_sync() {
+        mutex_times::forget(mutex);
+    }
 }
 
 fn replay_release<R>(local: &Local, op: Op, real: impl FnOnce() -> R) -> R {

@@ -50,7 +50,11 @@ pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: 
         return result;
     }
     if is_unobserved(caller) {
-        return in_order::acquire(Op::MutexLock, mutex as u64, caller, real, real);
+        // SAFETY: the program says that it is a mutex.
+        return match unsafe { is_usual(mutex) } {
+            true => in_order::lock(mutex as u64, caller, real),
+            false => in_order::acquire(Op::MutexLock, mutex as u64, caller, real, real),
+        };
     }
     if let Some(local) = at_own_step(Op::MutexLock, mutex as u64) {
         return local.do_own_step(Op::MutexLock, real);
@@ -114,7 +118,11 @@ pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller
         return real();
     }
     if is_unobserved(caller) {
-        return in_order::release(Op::MutexUnlock, mutex as u64, caller, real);
+        // SAFETY: the program says that it is a mutex.
+        return match unsafe { is_usual(mutex) } {
+            true => in_order::unlock(mutex as u64, caller, real),
+            false => in_order::release(Op::MutexUnlock, mutex as u64, caller, real),
+        };
     }
     if let Some(local) = at_own_step(Op::MutexUnlock, mutex as u64) {
         return local.do_own_step(Op::MutexUnlock, real);
@@ -173,6 +181,16 @@ unsafe fn owner_and_kind(mutex: *const pthread_mutex_t) -> (u32, u32) {
     }
 }
 
+/// Is a mutex of the usual kind, and the process's own?
+///
+/// # Safety
+/// `mutex` is one.
+#[inline]
+unsafe fn is_usual(mutex: *const pthread_mutex_t) -> bool {
+    // SAFETY: the caller promises that `mutex` is one.
+    unsafe { owner_and_kind(mutex) }.1 == libc::PTHREAD_MUTEX_NORMAL as u32
+}
+
 impl Local {
     // NOTE [Fences of libc]
     //
@@ -185,8 +203,7 @@ impl Local {
     #[inline]
     pub(super) fn operate_mutex(&self, op: Op, mutex: u64, real: impl FnOnce() -> c_int) -> c_int {
         // SAFETY: the program says that it is a mutex.
-        let (_, kind) = unsafe { owner_and_kind(mutex as *const pthread_mutex_t) };
-        if kind == libc::PTHREAD_MUTEX_NORMAL as u32 && op != Op::MutexTryLock {
+        if unsafe { is_usual(mutex as *const pthread_mutex_t) } && op != Op::MutexTryLock {
             self.access.passing_fence(real)
         } else {
             self.access.pass_fence();

@@ -19,6 +19,7 @@ mod in_order;
 mod joins;
 mod library;
 mod locks;
+mod mutex_times;
 mod once;
 mod openmp;
 mod process;
