@@ -55,10 +55,11 @@ usage: cargo xtask <command>
         --repetitions N   runs of each variant, interleaved (default 3)
         --no-write        print the table, leave docs/benchmarks.md alone
   bench build [OPTION]  what compiling costs, in time and size, against clang and ThreadSanitizer; what each version of functions has of it
-        --guests A,B      only these
-        --folder FOLDER   the C and C++ sources in there instead
+        --guests A,B      only these (then docs/benchmarks.md is left alone)
+        --folder FOLDER   the C and C++ sources in there instead (the same)
         --flags FLAGS     for clang (default -O2)
         --repetitions N   of every source, interleaved (default 3)
+        --no-write        print the table, leave docs/benchmarks.md alone
   bench inputs [OPTION] what recording at scope inputs costs programs as Debian ships them
         --programs A,B    only these (then docs/benchmarks.md is left alone)
         --repetitions N   turns of each, native and recorded (default 40)

@@ -7,6 +7,7 @@ use super::table;
 use crate::command::Failure;
 use crate::command::Run;
 use crate::refrain;
+use crate::root;
 use crate::target;
 use std::fs;
 use std::path::Path;
@@ -61,6 +62,9 @@ struct Size {
     bitcode: u64,
 }
 
+/// For clang, unless the guest or the command says otherwise.
+const FLAGS: &str = "-O2";
+
 struct Options {
     common: Common,
     /// A folder with the sources, instead of the speed guests.
@@ -70,7 +74,7 @@ struct Options {
 
 impl Options {
     fn parse(arguments: &[&str]) -> Result<Options, Failure> {
-        let (mut folder, mut flags, mut others) = (None, "-O2".to_owned(), Vec::new());
+        let (mut folder, mut flags, mut others) = (None, FLAGS.to_owned(), Vec::new());
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             let mut value = || {
@@ -88,6 +92,11 @@ impl Options {
             folder,
             flags,
         })
+    }
+
+    /// Is it what the page of benchmarks has?
+    fn are_all(&self) -> bool {
+        self.common.write && self.common.names.is_empty() && self.folder.is_none() && self.flags == FLAGS
     }
 
     /// What is compiled, with the flags of each.
@@ -164,6 +173,10 @@ pub fn build(arguments: &[&str]) -> Result<(), Failure> {
     }
     let table = rows(&seconds, &sizes);
     println!("{table}");
+    if options.are_all() {
+        let command = format!("cargo xtask bench build --repetitions {}", options.common.repetitions);
+        table::write(&root().join("docs/benchmarks.md"), "build", &command, &table)?;
+    }
     Ok(())
 }
 

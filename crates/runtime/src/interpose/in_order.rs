@@ -63,7 +63,8 @@ pub fn lock(mutex: u64, caller: u64, real: impl Fn() -> c_int) -> c_int {
     let result = real();
     // See NOTE [Times of mutexes] in mutex_times.rs.
     let time = calls::now();
-    if result != 0 || !mutex_times::is_after_release(mutex, time) || local.place_sync_at(Op::MutexLock, time).is_none() {
+    if result != 0 || !mutex_times::is_after_release(mutex, time) || local.place_sync_at(Op::MutexLock, time).is_none()
+    {
         local.place_sync(Op::MutexLock, result);
     }
     result
