@@ -13,7 +13,8 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-const PLACES: u64 = 1 << 12;
+/// Enough for the locks of a hash table: memcached has an array of 8192. Of half a megabyte, what is not used has no memory.
+const PLACES: u64 = 1 << 16;
 /// Mutexes are aligned to 8 bytes.
 const ALIGNMENT: u64 = 8;
 
