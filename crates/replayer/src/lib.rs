@@ -15,6 +15,7 @@ mod debug;
 pub mod describe;
 pub mod deterministic;
 mod divergence;
+mod driven;
 mod error;
 mod explain;
 pub mod fleet;

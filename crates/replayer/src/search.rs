@@ -5,6 +5,9 @@ use crate::Result;
 use crate::checkpoints::CheckpointStatistics;
 use crate::checkpoints::Checkpoints;
 use crate::checkpoints::Keeper;
+use crate::driven;
+use crate::driven::Driven;
+use crate::driven::keep_edits;
 use crate::inputs::Input;
 use crate::inputs::What;
 use crate::late_resumes;
@@ -36,18 +39,15 @@ use schedule_search::Ending;
 use schedule_search::EventKind;
 use schedule_search::EventLog;
 use schedule_search::Followed;
-use schedule_search::Go;
 use schedule_search::Label;
 use schedule_search::LoggedEvent;
 use schedule_search::Outcome;
 use schedule_search::PointKind;
 use schedule_search::Replays;
-use schedule_search::Search;
 use schedule_search::Spot;
 use schedule_search::Statistics;
 use schedule_search::SwitchPoint;
 use schedule_search::Tuning;
-use std::fs;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -189,12 +189,7 @@ pub fn search(
             of_accesses: false,
         });
     }
-    let state_file = run.file(SEARCH_FILE_NAME);
-    let edits_file = run.file(log_format::edits::FILE_NAME);
-    let saved = (!options.again).then(|| fs::read(&state_file).ok()).flatten();
-    let restored = saved.and_then(|bytes| Search::restore(&bytes, log.clone()).ok());
-    let mut search = restored.unwrap_or_else(|| Search::new(log.clone(), options.tuning.clone()));
-    let attempts_before = search.statistics().attempts;
+    let mut driven = Driven::open(run, &log, &options.tuning, options);
     let prepare = |_| Attempts::prepare(loaded, stage, found, run_name);
     let mut workers: Vec<Attempts<'_>> = (0..options.workers.max(1)).map(prepare).collect::<Result<_>>()?;
     if options.tuning.scope == schedule_search::Scope::WholeRun {
@@ -207,32 +202,7 @@ pub fn search(
         log,
         error: None,
     };
-    let outcome = loop {
-        let asks = search.asks(options.workers.max(1));
-        if let Some(outcome) = search.outcome() {
-            break outcome.clone();
-        }
-        executor.keeper.note_met(search.progress().met);
-        let answers = executor.attempts(&asks);
-        // What ends the search goes to the replays as well: their answers are none.
-        if sys::caught_signal().is_some() {
-            break Outcome::Stopped;
-        }
-        if let Some(error) = executor.error.take() {
-            return Err(error);
-        }
-        search.take(&asks, answers);
-        let elapsed = started.elapsed();
-        let progress = SearchProgress {
-            search: search.progress(),
-            elapsed,
-            attempts_before,
-        };
-        let is_late = options.time_max.is_some_and(|most| elapsed >= most);
-        if (observer.searching(&progress) == Go::Stop || is_late) && search.outcome().is_none() {
-            break Outcome::Stopped;
-        }
-    };
+    let outcome = driven.run(&mut executor, started, options, observer)?;
     match &outcome {
         Outcome::Found(plan) => {
             let turns = Turns {
@@ -241,31 +211,24 @@ pub fn search(
             };
             found[0].schedule.kind = ScheduleKind::Turns(turns);
             judge(loaded, &found[0].schedule)?;
-            let kept = write_whole(&edits_file, log_format::edits::encode(&plan.edits).as_bytes());
+            let kept = keep_edits(run, &plan.edits);
             // Where nothing can be written, a run that needs no edits is replayed all the same.
             if !plan.edits.is_empty() {
                 kept?;
             }
-            let _ = fs::remove_file(&state_file);
         }
-        // Also if nothing is to be found: it is not searched for again.
-        _ => {
-            let saved = search.save();
-            // Without it, whoever wants to go on searching begins anew.
-            let is_room = loaded.room.take(saved.len() as u64);
-            write_whole(&state_file, if is_room { &saved } else { &[] })?;
-        }
+        _ => driven.keep(loaded)?,
     }
     Ok(Searched {
         kept: false,
         interrupted: sys::caught_signal().filter(|_| outcome == Outcome::Stopped),
         outcome,
-        statistics: *search.statistics(),
-        attempts_before,
+        statistics: *driven.search.statistics(),
+        attempts_before: driven.attempts_before,
         checkpoints: executor.keeper.statistics(),
         late_resumes: settled.map_or(0, |settled| settled.late_resumes),
         events,
-        met: search.progress().met,
+        met: driven.search.progress().met,
         elapsed: started.elapsed(),
         of_accesses: false,
     })
@@ -365,7 +328,7 @@ impl Replays for Executor<'_> {
                     Ok(attempt) => answers.push(self.answer(&attempt)),
                     Err(error) => {
                         self.error.get_or_insert(error);
-                        answers.push(nothing());
+                        answers.push(driven::nothing());
                     }
                 }
             }
@@ -374,17 +337,13 @@ impl Replays for Executor<'_> {
     }
 }
 
-fn nothing() -> schedule_search::Attempt {
-    schedule_search::Attempt {
-        ending: Ending::Deadlock {
-            thread: ThreadIndex(0),
-            label: Label::NONE,
-        },
-        met: 0,
-        points: Vec::new(),
-        accesses: Vec::new(),
-        followed: Vec::new(),
-        stands: Vec::new(),
+impl driven::Executor for Executor<'_> {
+    fn take_error(&mut self) -> Option<Error> {
+        self.error.take()
+    }
+
+    fn note_met(&mut self, met: usize) {
+        self.keeper.note_met(met);
     }
 }
 
