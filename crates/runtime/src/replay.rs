@@ -81,6 +81,7 @@ impl Local {
             return None;
         }
         self.await_place(event);
+        self.require_no_call(event, doing);
         // A sleeper may have lowered the gate.
         self.wake_sleepers();
         self.arm_gate();
@@ -270,6 +271,7 @@ impl Local {
     pub fn report(&self, kind: u32, doing: Doing, other: u32, other_count: u64, value: u64, name: &[u8]) {
         /// Set by the first one, which alone writes what the tool is told.
         static REPORTED: AtomicU64 = AtomicU64::new(0);
+        self.stop_beyond();
         if REPORTED.swap(1, Relaxed) == 0 {
             let header = control::header();
             header.divergence.thread.store(self.index, Relaxed);

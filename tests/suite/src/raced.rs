@@ -1,5 +1,6 @@
 //! Scope sync, programs whose threads race: where the order of synchronisation is not enough, the order of accesses is searched for, and the run comes back.
 use crate::Checked;
+use crate::command::Ended;
 use crate::debugger::gdb_is_there;
 use crate::failed;
 use crate::guest::Ending;
@@ -14,6 +15,7 @@ use crate::tool;
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(150);
@@ -23,23 +25,41 @@ const SEARCH_S: &str = "20";
 const RECORDINGS: u32 = 12;
 
 /// Bugs whose failures the gates of scope sync do not bring back, or not always.
-const GUESTS: [&str; 6] = [
+const GUESTS: [&str; 7] = [
     "bugs/circular_buffer",
     "bugs/contest_airline",
     "bugs/contest_buffer_writer",
     "bugs/queue_deleted_signal",
     "bugs/stack",
     "raced/answered_on_stack",
+    "raced/other_lock",
 ];
 
+/// Those of which the order is found soon, if the attempts tell where they went another way.
+const FOUND_SOON: [(&str, &str); 2] = [
+    ("raced/left_out_output", "bugs/stack"),
+    ("raced/locks_are_tried_for", "raced/other_lock"),
+];
+const SOON: u64 = 60;
+/// An attempt of `other_lock` that waits in vain is given up after 3 seconds.
+const SOON_MS: u64 = 2500;
+const ATTEMPT_MS: u64 = 100;
+
 pub fn trials() -> Result<Vec<Trial>, String> {
+    let read = |name: &str| Guest::read(&tool::guests().join(format!("{name}.c")));
     let one = |name: &'static str| {
-        let guest = Guest::read(&tool::guests().join(format!("{name}.c")))?;
+        let guest = read(name)?;
         Ok(trial(format!("raced/{}", guest.name()), move |sandbox| {
             comes_back(sandbox, &guest)
         }))
     };
+    let soon = |(name, guest)| {
+        let guest = read(guest)?;
+        Ok(trial(name, move |sandbox| is_found_soon(sandbox, &guest)))
+    };
     let mut trials: Vec<Trial> = GUESTS.into_iter().map(one).collect::<Result<_, String>>()?;
+    let soon: Vec<Trial> = FOUND_SOON.into_iter().map(soon).collect::<Result<_, String>>()?;
+    trials.extend(soon);
     trials.push(trial("raced/nothing_to_find", nothing_to_find));
     trials.push(trial("raced/rust", rust_comes_back));
     Ok(trials)
@@ -48,25 +68,16 @@ pub fn trials() -> Result<Vec<Trial>, String> {
 /// A failing run is recorded, its order searched for, and it is replayed, explained, and refused where what was found was changed.
 fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
     let program = guest.build(sandbox, &[])?;
-    let ending = guest.fails.unwrap_or(Ending::Exit(1));
-    let timeout = guest.timeout.as_secs_f64().to_string();
     let mut told = Vec::new();
     for attempt in 1..=RECORDINGS {
-        let (chaos, until) = (
-            format!("--chaos={attempt}"),
-            format!("--until-failure={}", guest.attempts),
-        );
-        let options = ["--scope", "sync", &chaos, &until, "--timeout", &timeout];
-        let recorded = record(sandbox, &format!("run-{attempt}"), &options, &program, LIMIT)?;
-        if recorded.ended.status != ending.status() {
+        let Some(Searched {
+            recorded,
+            ended,
+            answer,
+        }) = search(sandbox, guest, &program, attempt)?
+        else {
             continue;
-        }
-        let line = sandbox
-            .refrain(["solve", "--json", "--max-time", SEARCH_S])
-            .arg(&recorded.directory)
-            .within(LIMIT);
-        let ended = sandbox.run(&line)?;
-        let answer: Value = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+        };
         if answer["found"] != true {
             told.push(ended.told("not found, or not needed"));
             continue;
@@ -81,6 +92,59 @@ fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
         "none of {RECORDINGS} recordings was brought back by a search: {}",
         told.join("\n")
     ))
+}
+
+/// In each recording for which gates are not enough, the order is found in few attempts: one that goes another way says so where it does, and what threads would have
+/// done then is known; and none of them waits until its patience is over.
+fn is_found_soon(sandbox: &Sandbox, guest: &Guest) -> Checked {
+    let program = guest.build(sandbox, &[])?;
+    let mut searches = 0;
+    for attempt in 1..=RECORDINGS {
+        let found = search(sandbox, guest, &program, attempt)?;
+        let Some(Searched { ended, answer, .. }) = found.filter(|found| found.answer["found"] != Value::Null) else {
+            continue;
+        };
+        searches += 1;
+        let (attempts, elapsed_ms) = (answer["attempts"].as_u64(), answer["elapsed_ms"].as_u64());
+        let attempts = attempts.unwrap_or(u64::MAX);
+        let is_soon = attempts <= SOON && elapsed_ms.is_some_and(|ms| ms <= SOON_MS + ATTEMPT_MS * attempts);
+        require(answer["found"] == true && is_soon, || {
+            ended.told(&format!("expected an order in {SOON} attempts, without long waits"))
+        })?;
+    }
+    require(searches > 0, || {
+        format!("none of {RECORDINGS} recordings needed a search")
+    })
+}
+
+struct Searched {
+    recorded: Recorded,
+    ended: Ended,
+    /// What `refrain solve` has said of its search, if it made one.
+    answer: Value,
+}
+
+/// Records, until one fails as the guest says it does, and searches. None: none failed so.
+fn search(sandbox: &Sandbox, guest: &Guest, program: &Path, seed: u32) -> Checked<Option<Searched>> {
+    let ending = guest.fails.unwrap_or(Ending::Exit(1));
+    let timeout = guest.timeout.as_secs_f64().to_string();
+    let (chaos, until) = (format!("--chaos={seed}"), format!("--until-failure={}", guest.attempts));
+    let options = ["--scope", "sync", &chaos, &until, "--timeout", &timeout];
+    let recorded = record(sandbox, &format!("run-{seed}"), &options, program, LIMIT)?;
+    if recorded.ended.status != ending.status() {
+        return Ok(None);
+    }
+    let line = sandbox
+        .refrain(["solve", "--json", "--max-time", SEARCH_S])
+        .arg(&recorded.directory)
+        .within(LIMIT);
+    let ended = sandbox.run(&line)?;
+    let answer = serde_json::from_slice(&ended.stdout).unwrap_or_default();
+    Ok(Some(Searched {
+        recorded,
+        ended,
+        answer,
+    }))
 }
 
 /// A Rust program: built for scope memory, so that a replay sees its accesses, and recorded at scope sync.

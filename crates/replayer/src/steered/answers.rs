@@ -123,9 +123,12 @@ impl Facts<'_> {
         for (index, entry) in entries.iter().enumerate() {
             let (thread, events) = (entry.place.thread, entry.place.calls);
             let label = Label(FIRST_LABEL + entry.label);
-            stands.insert(thread, label);
+            let is_beyond = entry.flags & flag::BEYOND != 0;
+            if !is_beyond {
+                stands.insert(thread, label);
+            }
             let next = self.place(thread, events);
-            if entry.flags & flag::EVENT != 0 {
+            if entry.flags & flag::EVENT != 0 && !is_beyond {
                 points.push(SwitchPoint {
                     // The block that it ends has number 0.
                     spot: Spot {
@@ -159,7 +162,7 @@ impl Facts<'_> {
                         is_write: one.writes,
                         passed: points.len(),
                         next,
-                        is_beyond: false,
+                        is_beyond,
                     });
                 }
                 *nth += 1;
@@ -246,5 +249,36 @@ mod tests {
         assert_eq!(found, [(0, 96, 0, 0), (1, 96, 0, 1), (1, 96, 1, 1)]);
         let spot = points[0].spot;
         assert_eq!((points.len(), spot.thread.0, spot.calls, points[0].next), (1, 0, 0, 0));
+    }
+
+    #[test]
+    fn what_comes_after_the_failure_can_be_waited_for_and_is_not_part_of_it() {
+        let event = |thread: u32, index: u64| LoggedEvent {
+            thread: ThreadIndex(thread),
+            index,
+            label: Label(9),
+            kind: EventKind::Call,
+        };
+        let log = EventLog::new(vec![event(0, 0), event(1, 0)]).expect("a log");
+        let facts = Facts {
+            places: places_of(&log),
+            log: &log,
+            clocks: None,
+        };
+        let beyond = AccessEntry {
+            label: 77,
+            ..entry(1, 1, 96, 8, flag::WRITES | flag::BEYOND)
+        };
+        let entries = [
+            entry(1, 0, 0, 0, flag::EVENT),
+            entry(0, 0, 96, 8, 0),
+            entry(1, 1, 0, 0, flag::EVENT | flag::BEYOND),
+            beyond,
+        ];
+        let mut stands = BTreeMap::new();
+        let (points, accesses) = facts.trace(&entries, &mut stands);
+        let are_beyond: Vec<bool> = accesses.iter().map(|access| access.is_beyond).collect();
+        assert_eq!((points.len(), are_beyond), (1, vec![false, true]));
+        assert_eq!(stands[&1], Label(FIRST_LABEL));
     }
 }

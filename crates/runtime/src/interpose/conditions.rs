@@ -6,6 +6,7 @@ use crate::ghost::observed;
 use crate::handles::object_of;
 use crate::interpose::callers::with_caller;
 use crate::interpose::in_order;
+use crate::interpose::locks::take_mutex_again;
 use crate::interpose::release;
 use crate::local;
 use crate::local::Local;
@@ -218,7 +219,7 @@ unsafe fn replay_wait(
     local.replay.releasing.set(false);
     local.complete();
     // SAFETY: the mutex is the program's, and was unlocked a moment ago.
-    let lock = || unsafe { real::pthread_mutex_lock(mutex) };
+    let lock = || unsafe { take_mutex_again(mutex) };
     if local.dies_after(local.event()) {
         lock();
         return real();

@@ -23,17 +23,41 @@ use libc::pthread_spinlock_t;
 use libc::timespec;
 use run_model::Op;
 
-/// Declares the functions of one kind of lock: `name(lock, extra…) = op, what replay calls instead`.
+/// Declares the functions of one kind of lock: `name(lock, extra…) = op, what replay calls instead or, not to wait`.
 macro_rules! locks {
-    ($type:ty: $($name:ident ($($extra:ident: $extra_type:ty),*) = $op:ident, $again:ident;)*) => {$(
+    ($type:ty: $($name:ident ($($extra:ident: $extra_type:ty),*) = $op:ident, $again:ident or $trying:ident;)*) => {$(
         /// # Safety
         /// As for libc's function of that name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(lock: *mut $type $(, $extra: $extra_type)*) -> c_int {
+            // SAFETY: the program's own lock; in replay, an attempt that succeeded may wait a moment.
+            let again = unsafe { || take_again(|| real::$again(lock), || real::$trying(lock)) };
             // SAFETY: the program's own call, with its arguments.
-            unsafe { acquire(Op::$op, lock as u64, Holding::Shared, || real::$name(lock $(, $extra)*), || real::$again(lock)) }
+            unsafe { acquire(Op::$op, lock as u64, Holding::Shared, || real::$name(lock $(, $extra)*), again) }
         }
     )*};
+}
+
+/// Replay: takes a lock whose turn has come. It is free, or about to be; but of a replay that goes another way one cannot be sure.
+pub(super) fn take_again(lock: impl FnOnce() -> c_int, try_lock: impl Fn() -> c_int) -> c_int {
+    match Local::current().filter(|_| control::is_steered()) {
+        Some(local) => local.lock_steered(try_lock),
+        None => lock(),
+    }
+}
+
+/// The same for a mutex.
+///
+/// # Safety
+/// As for libc's pthread_mutex_lock.
+pub(super) unsafe fn take_mutex_again(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller promises that it is a mutex.
+    unsafe {
+        take_again(
+            || real::pthread_mutex_lock(mutex),
+            || real::pthread_mutex_trylock(mutex),
+        )
+    }
 }
 
 /// # Safety
@@ -59,7 +83,9 @@ pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: 
     if let Some(local) = at_own_step(Op::MutexLock, mutex as u64) {
         return local.do_own_step(Op::MutexLock, real);
     }
-    out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, real))
+    // SAFETY: the program's own mutex.
+    let again = || unsafe { take_mutex_again(mutex) };
+    out_of_line(|| acquire(Op::MutexLock, mutex as u64, Holding::Alone, real, again))
 }
 
 /// A deterministic run: the calling thread, if this is the step that it has next and nobody has to be waited for. Most synchronisations of such a run are like
@@ -98,7 +124,7 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_trylock(mutex) };
     // SAFETY: the program's own mutex; in replay, a trylock that succeeded may wait a moment.
-    let again = || unsafe { real::pthread_mutex_lock(mutex) };
+    let again = || unsafe { take_mutex_again(mutex) };
     if is_unobserved(caller) {
         return in_order::acquire(Op::MutexTryLock, mutex as u64, caller, real, again);
     }
@@ -286,24 +312,24 @@ with_caller! {
 }
 
 locks! { pthread_mutex_t:
-    pthread_mutex_timedlock(until: *const timespec) = MutexTimedLock, pthread_mutex_lock;
-    pthread_mutex_clocklock(clock: c_int, until: *const timespec) = MutexTimedLock, pthread_mutex_lock;
+    pthread_mutex_timedlock(until: *const timespec) = MutexTimedLock, pthread_mutex_lock or pthread_mutex_trylock;
+    pthread_mutex_clocklock(clock: c_int, until: *const timespec) = MutexTimedLock, pthread_mutex_lock or pthread_mutex_trylock;
 }
 
 locks! { pthread_rwlock_t:
-    pthread_rwlock_rdlock() = RwReadLock, pthread_rwlock_rdlock;
-    pthread_rwlock_wrlock() = RwWriteLock, pthread_rwlock_wrlock;
-    pthread_rwlock_tryrdlock() = RwTryReadLock, pthread_rwlock_rdlock;
-    pthread_rwlock_trywrlock() = RwTryWriteLock, pthread_rwlock_wrlock;
-    pthread_rwlock_timedrdlock(until: *const timespec) = RwTimedReadLock, pthread_rwlock_rdlock;
-    pthread_rwlock_timedwrlock(until: *const timespec) = RwTimedWriteLock, pthread_rwlock_wrlock;
-    pthread_rwlock_clockrdlock(clock: c_int, until: *const timespec) = RwTimedReadLock, pthread_rwlock_rdlock;
-    pthread_rwlock_clockwrlock(clock: c_int, until: *const timespec) = RwTimedWriteLock, pthread_rwlock_wrlock;
+    pthread_rwlock_rdlock() = RwReadLock, pthread_rwlock_rdlock or pthread_rwlock_tryrdlock;
+    pthread_rwlock_wrlock() = RwWriteLock, pthread_rwlock_wrlock or pthread_rwlock_trywrlock;
+    pthread_rwlock_tryrdlock() = RwTryReadLock, pthread_rwlock_rdlock or pthread_rwlock_tryrdlock;
+    pthread_rwlock_trywrlock() = RwTryWriteLock, pthread_rwlock_wrlock or pthread_rwlock_trywrlock;
+    pthread_rwlock_timedrdlock(until: *const timespec) = RwTimedReadLock, pthread_rwlock_rdlock or pthread_rwlock_tryrdlock;
+    pthread_rwlock_timedwrlock(until: *const timespec) = RwTimedWriteLock, pthread_rwlock_wrlock or pthread_rwlock_trywrlock;
+    pthread_rwlock_clockrdlock(clock: c_int, until: *const timespec) = RwTimedReadLock, pthread_rwlock_rdlock or pthread_rwlock_tryrdlock;
+    pthread_rwlock_clockwrlock(clock: c_int, until: *const timespec) = RwTimedWriteLock, pthread_rwlock_wrlock or pthread_rwlock_trywrlock;
 }
 
 locks! { pthread_spinlock_t:
-    pthread_spin_lock() = SpinLock, pthread_spin_lock;
-    pthread_spin_trylock() = SpinTryLock, pthread_spin_lock;
+    pthread_spin_lock() = SpinLock, pthread_spin_lock or pthread_spin_trylock;
+    pthread_spin_trylock() = SpinTryLock, pthread_spin_lock or pthread_spin_trylock;
 }
 
 macro_rules! unlocks {

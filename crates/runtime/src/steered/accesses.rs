@@ -1,7 +1,10 @@
 //! Plain accesses of a steered replay: each is seen, counted where an edit names one like it, and written down if that is wanted.
+use super::BEYOND;
+use super::BEYOND_MAX;
 use super::GIVEN_UP;
 use super::LOOKED;
 use super::PREFERRED;
+use super::is_beyond;
 use super::waits;
 use crate::access::Reach;
 use crate::control;
@@ -102,12 +105,13 @@ fn write(place: Place, label: u64, flags: u32) {
         return;
     }
     let written = WRITTEN.load(Relaxed);
+    let beyond = if is_beyond() { flag::BEYOND } else { 0 };
     let entry = AccessEntry {
         place,
         label,
         passed: written,
         reached: 0,
-        flags,
+        flags: flags | beyond,
         reserved: 0,
     };
     // SAFETY: `open` mapped so many; the holder alone writes.
@@ -134,6 +138,9 @@ impl Local {
             }
         }
         self.look_around(address, reach);
+        if is_beyond() && BEYOND.fetch_add(1, Relaxed) + 1 >= BEYOND_MAX {
+            self.give_up(waits::CHANGE, 0, GIVEN_UP.load(Relaxed));
+        }
         let flags = if reach.writes() { flag::WRITES } else { 0 };
         let place = Place {
             thread: self.index,

@@ -13,16 +13,20 @@ mod accesses;
 use crate::control;
 use crate::failure;
 use crate::local::Local;
+use crate::replay::Doing;
 use crate::replay::PLAIN;
 use crate::schedule;
 use crate::standstill;
 use crate::sys;
 use crate::turns;
+use core::ffi::c_int;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::Ordering::Release;
+use run_model::Kind;
+use run_model::Op;
 use runtime_abi::THREADS_MAX;
 use runtime_abi::divergence;
 
@@ -40,6 +44,8 @@ mod waits {
     pub const OTHERS: u32 = 4;
     /// It was looking at memory again and again: any thread that goes on meanwhile.
     pub const CHANGE: u32 = 5;
+    /// The replay has failed in it: nobody else may be able to go on.
+    pub const END: u32 = 6;
 }
 
 /// Where a thread stands. Written by itself while it is the holder, or by its creator, which is; read by holders.
@@ -72,11 +78,19 @@ static LOOKED: AtomicU32 = AtomicU32::new(0);
 /// One more than the thread that goes on next whatever the order says; 0: none.
 static PREFERRED: AtomicU32 = AtomicU32::new(0);
 
+/// One more than the thread in which the replay has failed, while the others go on; 0: it has not.
+static FAILED: AtomicU32 = AtomicU32::new(0);
+/// Accesses of theirs.
+static BEYOND: AtomicU32 = AtomicU32::new(0);
+
 /// Runs of the order that are looked at for somebody who can go on.
 const AHEAD: usize = 256;
 /// After so many looks without an event of anybody, held threads go on; and after so many the replay has failed.
 const LOOKS_BEFORE_RELEASE: u32 = 64;
 const LOOKS_MAX: u32 = 4096;
+/// Accesses, and looks without an event of anybody, that threads make beyond the failure of a replay.
+const BEYOND_MAX: u32 = 1 << 12;
+const LOOKS_BEYOND: u32 = 4;
 /// Looks before a thread that is not the holder sleeps. Other replays want the processor: of a search whose threads looked 2000 times, two thirds of the time were that.
 const SPINS: u32 = 50;
 
@@ -186,6 +200,48 @@ impl Local {
         part.is_some_and(|part| event < part.events)
     }
 
+    /// Is `event` a call in the recording, and the thread comes to a lock or an atomic instead? Neither needs a record, so that without this only the
+    /// thread's next call would show it, and what happens until then would pass for what was recorded.
+    pub fn require_no_call(&self, event: u64, doing: Doing) {
+        let makes_no_call = doing.kind == Kind::Run || doing.op.is_only_ordered() && doing.op != Op::HeapPool;
+        if control::is_steered() && makes_no_call && !self.inside_event.get() && self.inputs.recorded.has_call_in(event)
+        {
+            self.let_others_go_on();
+            self.diverge(divergence::OPERATION, doing, 0, 0, 0);
+        }
+    }
+
+    /// The replay has failed here. What would have helped may be an access of another thread's that has not come yet, and can be waited for
+    /// only if it is known: so the others go on for a while.
+    fn let_others_go_on(&self) {
+        self.stop_beyond();
+        FAILED.store(self.index + 1, Relaxed);
+        LOOKED.store(0, Relaxed);
+        self.give_up(waits::END, 0, 0);
+    }
+
+    /// Has the replay failed in another thread? Then this one goes no further, and says nothing.
+    pub fn stop_beyond(&self) {
+        let failed = FAILED.load(Relaxed);
+        if control::is_steered() && failed != 0 && failed != self.index + 1 {
+            self.leave_steered();
+            standstill::sleep_forever();
+        }
+    }
+
+    /// An operation that waits for a lock, in the form that does not: the other threads sleep, and whoever has the lock among them would never give it back.
+    /// They have their turns instead, and if nobody can go on, the replay has failed.
+    pub fn lock_steered(&self, try_lock: impl Fn() -> c_int) -> c_int {
+        loop {
+            let result = try_lock();
+            if result != libc::EBUSY {
+                return result;
+            }
+            LOOKED.fetch_add(1, Relaxed);
+            self.give_up(waits::CHANGE, 0, GIVEN_UP.load(Relaxed));
+        }
+    }
+
     /// At a gate.
     pub fn wait_steered(&self, thread: u32, count: u64) {
         // Acquire: what was done before is visible, as at other gates. The other thread does not run.
@@ -280,8 +336,22 @@ fn expected() -> Option<u32> {
     }
 }
 
+/// Has the replay failed, and what happens now is only looked at?
+fn is_beyond() -> bool {
+    FAILED.load(Relaxed) != 0
+}
+
 /// Who goes on. The calling thread is the holder, and has said what it waits for.
 fn next() -> Option<u32> {
+    let failed = FAILED.load(Relaxed).checked_sub(1);
+    if BEYOND.load(Relaxed) >= BEYOND_MAX || failed.is_some() && LOOKED.load(Relaxed) >= LOOKS_BEYOND {
+        return failed;
+    }
+    successor().or(failed)
+}
+
+/// The same, as long as the replay has not failed.
+fn successor() -> Option<u32> {
     let preferred = PREFERRED.swap(0, Relaxed);
     if let Some(thread) = preferred.checked_sub(1).filter(|thread| is_ready(*thread)) {
         return Some(thread);
