@@ -94,8 +94,12 @@ void Filters::enter(const Function &F) {
 }
 
 Rule Filters::ruleOfObject(const Value *Object) const {
-  if (auto *G = dyn_cast<GlobalVariable>(Object); G && ConsistentlyLocked.contains(G))
-    return Rule::Locked;
+  if (auto *G = dyn_cast<GlobalVariable>(Object)) {
+    if (Settled.contains(G))
+      return Rule::Settled;
+    if (ConsistentlyLocked.contains(G))
+      return Rule::Locked;
+  }
   // Buffers of our own are not in the table.
   if (auto *A = dyn_cast<AllocaInst>(Object); A && A->hasMetadata("refrain.scratch"))
     return Rule::Scratch;

@@ -4,6 +4,7 @@
 
 #include "rules.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/IR/InstrTypes.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
@@ -16,6 +17,9 @@ public:
 
   // Globals proven to be accessed only under one mutex, each with a call that takes it (see lockset.h).
   llvm::DenseMap<const llvm::GlobalVariable *, const llvm::CallBase *> ConsistentlyLocked;
+
+  // Globals proven to be written only before there is another thread (see settled.h).
+  llvm::DenseSet<const llvm::GlobalVariable *> Settled;
 
   // Decides for all memory that F itself creates. To be called while F is still as the program wrote it: instrumented
   // code passes addresses to the runtime, which would look like an escape.

@@ -6,7 +6,9 @@
 //
 //   mutex   a global of local linkage (or a field of one) whose address is only passed to pthread mutex and condition
 //           functions, and which is never given attributes (so it is neither recursive nor robust: locking it again
-//           while holding it never returns, and locking it otherwise never fails);
+//           while holding it never returns, and locking it otherwise never fails); or a read-write lock in the same way. Where locking that fails,
+//           the thread holds it already, for writing. It orders two accesses if it is held at both, and for writing at each that writes: the
+//           uses of a read-write lock are one chain of events, and sections of readers come between two of writers as they did;
 //   data    a global of local linkage whose address is only used to load and store, not atomically.
 //
 // Held sets are computed by a forward must-analysis over the functions of the module:
@@ -33,11 +35,30 @@ namespace refrain {
 
 namespace {
 
-using Held = uint64_t; // one bit per mutex
+// One bit per mutex that says that it is held, and one above these that it is held for writing. A mutex is always held for writing.
+using Held = unsigned __int128;
 constexpr Held Everything = ~Held(0);
 constexpr unsigned MutexesMax = 64;
 
-enum class LockCall { None, Lock, TryLock, Unlock, Neutral };
+uint64_t inAnyWay(Held All) { return static_cast<uint64_t>(All); }
+uint64_t forWriting(Held All) { return static_cast<uint64_t>(All >> MutexesMax); }
+
+enum class LockCall { None, Lock, TryLock, ReadLock, TryReadLock, Unlock, Neutral };
+
+LockCall classifyReadWrite(const CallBase &Call, StringRef Name) {
+  if (Name == "pthread_rwlock_rdlock")
+    return LockCall::ReadLock;
+  if (Name == "pthread_rwlock_wrlock")
+    return LockCall::Lock;
+  if (Name == "pthread_rwlock_tryrdlock" || Name == "pthread_rwlock_timedrdlock" || Name == "pthread_rwlock_clockrdlock")
+    return LockCall::TryReadLock;
+  if (Name == "pthread_rwlock_trywrlock" || Name == "pthread_rwlock_timedwrlock" || Name == "pthread_rwlock_clockwrlock")
+    return LockCall::TryLock;
+  if (Name == "pthread_rwlock_unlock")
+    return LockCall::Unlock;
+  bool IsInit = Name == "pthread_rwlock_init" && Call.arg_size() == 2 && isa<ConstantPointerNull>(Call.getArgOperand(1));
+  return IsInit || Name == "pthread_rwlock_destroy" ? LockCall::Neutral : LockCall::None;
+}
 
 // Classifies a call of a pthread function; Operand is the argument that names the mutex.
 LockCall classify(const CallBase &Call, unsigned &Operand) {
@@ -60,7 +81,7 @@ LockCall classify(const CallBase &Call, unsigned &Operand) {
   // Initialising with attributes could make the mutex recursive or robust.
   if (Name == "pthread_mutex_init" && Call.arg_size() == 2 && isa<ConstantPointerNull>(Call.getArgOperand(1)))
     return LockCall::Neutral;
-  return LockCall::None;
+  return classifyReadWrite(Call, Name);
 }
 
 class Analysis {
@@ -119,9 +140,19 @@ private:
         Uses.push_back(Call);
   }
 
-  Held bit(const Value *P) const {
+  Held bits(const Value *P) const {
     auto Known = Mutexes.find(place(P));
-    return Known == Mutexes.end() ? 0 : Held(1) << Known->second;
+    return Known == Mutexes.end() ? 0 : (Held(1) << MutexesMax | 1) << Known->second;
+  }
+
+  // What a call gives its thread, if it is one of these and succeeds.
+  Held taken(const CallBase &Call, LockCall Alone, LockCall Shared) const {
+    unsigned Operand = 0;
+    LockCall Kind = classify(Call, Operand);
+    if (Kind != Alone && Kind != Shared)
+      return 0;
+    Held Both = bits(Call.getArgOperand(Operand));
+    return Kind == Alone ? Both : inAnyWay(Both);
   }
 
   // What a call may take away from whoever holds it at the call.
@@ -129,7 +160,7 @@ private:
     unsigned Operand = 0;
     LockCall Kind = classify(Call, Operand);
     if (Kind == LockCall::Unlock)
-      return bit(Call.getArgOperand(Operand));
+      return bits(Call.getArgOperand(Operand));
     if (Kind != LockCall::None || isa<IntrinsicInst>(Call))
       return 0;
     if (Call.hasFnAttr(Attribute::ReturnsTwice))
@@ -142,9 +173,8 @@ private:
   }
 
   Held acquired(const CallBase &Call) const {
-    unsigned Operand = 0;
-    if (classify(Call, Operand) == LockCall::Lock)
-      return bit(Call.getArgOperand(Operand));
+    if (Held Now = taken(Call, LockCall::Lock, LockCall::ReadLock))
+      return Now;
     const Function *Callee = Call.getCalledFunction();
     return Callee && !Callee->isDeclaration() && !Callee->isInterposable() ? Acquires.lookup(Callee) : 0;
   }
@@ -155,10 +185,9 @@ private:
     auto *Compare = Branch && Branch->isConditional() ? dyn_cast<ICmpInst>(Branch->getCondition()) : nullptr;
     auto *Call = Compare ? dyn_cast<CallInst>(Compare->getOperand(0)) : nullptr;
     auto *Zero = Compare ? dyn_cast<ConstantInt>(Compare->getOperand(1)) : nullptr;
-    unsigned Operand = 0;
-    if (!Call || !Zero || !Zero->isZero() || !Compare->isEquality() || classify(*Call, Operand) != LockCall::TryLock ||
-        Branch->getSuccessor(0) == Branch->getSuccessor(1))
+    if (!Call || !Zero || !Zero->isZero() || !Compare->isEquality() || Branch->getSuccessor(0) == Branch->getSuccessor(1))
       return {nullptr, 0};
+    Held Now = taken(*Call, LockCall::TryLock, LockCall::TryReadLock);
     // Nothing may happen between the call and the branch: it could be undone there.
     for (const Instruction *I = Call->getNextNode(); I; I = I->getNextNode())
       if (isa<CallBase>(I) && !isa<IntrinsicInst>(I))
@@ -166,7 +195,7 @@ private:
     const BasicBlock *Success = Branch->getSuccessor(Compare->getPredicate() == ICmpInst::ICMP_EQ ? 0 : 1);
     if (Call->getParent() != &BB)
       return {nullptr, 0};
-    return {Success, bit(Call->getArgOperand(Operand))};
+    return {Success, Now};
   }
 
   // Runs the analysis over F and calls Visit with what is held before each instruction.
@@ -274,9 +303,12 @@ private:
     for (const GlobalVariable &G : M.globals()) {
       if (!G.hasLocalLinkage() || G.isThreadLocal() || G.isConstant() || G.use_empty())
         continue;
-      Held Common = Everything;
-      if (forEachUse(G, [&](const Instruction &I) { Common &= I.isAtomic() ? 0 : AtAccess.lookup(&I); }) && Common &&
-          Common != Everything)
+      uint64_t Common = inAnyWay(Everything);
+      auto Use = [&](const Instruction &I, bool Writes) {
+        Held Now = I.isAtomic() ? 0 : AtAccess.lookup(&I);
+        Common &= Writes ? forWriting(Now) : inAnyWay(Now);
+      };
+      if (forEachUse(G, Use) && Common && Common != inAnyWay(Everything))
         Out[&G] = Uses[countr_zero(Common)];
     }
     return Out;
@@ -284,7 +316,7 @@ private:
 
   // Like forEachDirectAccess, but with variable indices (an index that leaves the object is undefined), ranges, and the
   // mutexes that are fields of the object.
-  bool forEachUse(const GlobalVariable &G, function_ref<void(const Instruction &)> Visit) const {
+  bool forEachUse(const GlobalVariable &G, function_ref<void(const Instruction &, bool Writes)> Visit) const {
     SmallVector<const Value *, 8> Work = {&G};
     while (!Work.empty()) {
       const Value *V = Work.pop_back_val();
@@ -294,8 +326,8 @@ private:
           Work.push_back(W);
         else if (isa<LoadInst>(W) || (isa<StoreInst>(W) && U.getOperandNo() == StoreInst::getPointerOperandIndex()) ||
                  (isa<MemIntrinsic>(W) && U.getOperandNo() < 2))
-          Visit(*cast<Instruction>(W));
-        else if (!isa<CallBase>(W) || !bit(U.get()))
+          Visit(*cast<Instruction>(W), !isa<LoadInst>(W) && (isa<StoreInst>(W) || U.getOperandNo() == 0));
+        else if (!isa<CallBase>(W) || !bits(U.get()))
           return false;
       }
     }

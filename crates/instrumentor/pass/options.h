@@ -28,6 +28,7 @@ struct Options {
   bool Outline = option("REFRAIN_OUTLINE", false);     // code that is not done often calls its checks (quiet.h)
   bool Loops = option("REFRAIN_LOOPS", true);          // whole loops under one check
   bool Lockset = option("REFRAIN_O2", true);           // Light, lemma 4.2: leave consistently locked globals alone
+  bool Settled = option("REFRAIN_SETTLED", true);      // leave globals alone that are only read once there are threads
   bool Verify = option("REFRAIN_VERIFY_IR", false);    // run LLVM's verifier on the result
   bool Stats = option("REFRAIN_PASS_STATS", false);    // one line per function on stderr
 };

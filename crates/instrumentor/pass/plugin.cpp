@@ -3,7 +3,8 @@
 //   unit         with --det: the bitcode of the module as it is, and numbers for traces (units.h)
 //   names        what every access means in the source, as metadata (the first pass of all, names.h)
 //   why          with --why: accesses at the lines that were asked about, before and while things are done to them (why.h)
-//   lockset      which globals need no observation at all (whole module)
+//   lockset      which globals need no observation at all (whole module), because a lock orders them
+//   settled      and which because they are only read once there are threads
 //   per function inline assembly, stores that may be late, then
 //                plain f: with --det two versions of it in one (counted.h); atomics, sites of synchronisation and allocation calls, instructions that ask the machine
 //                f.coop: with --coop, what was chosen of f.refrain's accesses (parts.h)
@@ -18,6 +19,7 @@
 #include "counted.h"
 #include "declared.h"
 #include "embedded.h"
+#include "gathers.h"
 #include "groups.h"
 #include "instructions.h"
 #include "leaves.h"
@@ -27,6 +29,7 @@
 #include "options.h"
 #include "parts.h"
 #include "quiet.h"
+#include "settled.h"
 #include "std_inline.h"
 #include "teams.h"
 #include "traced.h"
@@ -48,15 +51,22 @@ public:
   Instrumentor(Module &M, FunctionAnalysisManager &FAM) : M(M), FAM(FAM), Elements(M), Keep(M), R(M), Sites(M, Elements) {}
 
   void run() {
+    if (Options.Memory)
+      generaliseGathers(M);
     if (Options.Counted)
       Kept.emplace(M);
     declareAllocators(M);
     if (Options.Memory && Options.Lockset)
       Keep.ConsistentlyLocked = consistentlyLocked(M);
+    if (Options.Memory && Options.Settled)
+      Keep.Settled = settledGlobals(M);
     if (Options.Stats)
-      for (const GlobalVariable &G : M.globals())
-        if (Keep.ConsistentlyLocked.contains(&G))
+      for (const GlobalVariable &G : M.globals()) {
+        if (Keep.Settled.contains(&G))
+          errs() << "refrain: " << G.getName() << ": settled\n";
+        else if (Keep.ConsistentlyLocked.contains(&G))
           errs() << "refrain: " << G.getName() << ": consistently locked\n";
+      }
     Asked = Why::asked(M, Options, Keep, Sites, Elements);
     dropMemoryPromises(M);
     SmallVector<Function *, 64> Work = functions();

@@ -40,6 +40,8 @@ void Reasons::takeLocks(const Filters &Keep, Names &Elements) {
   for (auto [G, Call] : Keep.ConsistentlyLocked) {
     std::optional<Spe> Lock = Elements.ofLock(*Call);
     Locks[G] = Lock ? quoted(Lock->Name) : "a mutex";
+    if (Call->getCalledFunction()->getName().starts_with("pthread_rwlock_"))
+      ReadWriteLocked.insert(G);
   }
 }
 
@@ -63,8 +65,11 @@ std::string Reasons::ofObject(const Filters::Found &Object, const Function &F) c
     return "each thread has its own " + (G ? nameOf(*G) : std::string("variable")) + ", and its address does not leave the thread";
   case Rule::NeverWritten:
     return "nothing writes " + nameOf(*G) + ", which is not visible outside this module and keeps its first value";
+  case Rule::Settled:
+    return nameOf(*G) + " is written only before there is another thread, and no other object can name it";
   case Rule::Locked:
-    return "lock " + Locks.lookup(G) + " is held at every access of " + nameOf(*G);
+    return "lock " + Locks.lookup(G) + " is held at every access of " + nameOf(*G) +
+           (ReadWriteLocked.contains(G) ? ", and for writing at every write" : "");
   case Rule::ByValue:
     return "does not escape: the argument " + nameOf(cast<Argument>(V)) + " of " + quoted(nameOf(F)) + " is passed by value, its own copy";
   case Rule::Stack:

@@ -38,6 +38,7 @@ private:
 
   DebugTypes Types;
   llvm::DenseMap<const llvm::GlobalVariable *, std::string> Locks;
+  llvm::DenseSet<const llvm::GlobalVariable *> ReadWriteLocked;
 };
 
 } // namespace refrain

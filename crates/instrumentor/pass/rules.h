@@ -15,6 +15,7 @@ enum class Rule {
   Profile,
   ThreadLocal,
   NeverWritten,
+  Settled,
   Locked,
   ByValue,
   Stack,
@@ -48,6 +49,8 @@ inline llvm::StringRef nameOf(Rule R) {
     return "thread-local";
   case Rule::NeverWritten:
     return "never-written";
+  case Rule::Settled:
+    return "settled";
   case Rule::Locked:
     return "locked";
   case Rule::ByValue:

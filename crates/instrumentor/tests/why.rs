@@ -137,6 +137,11 @@ fn memory_of_c() {
 }
 
 #[test]
+fn what_is_settled_before_there_are_threads() {
+    check("settled.c");
+}
+
+#[test]
 fn which_check_covers_what() {
     check("checks.c");
 }

@@ -12,6 +12,8 @@ static struct { pthread_mutex_t lock; int yes_field; } yes_structure = {PTHREAD_
 static int yes_trylock, no_trylock, yes_simple, yes_table[64], yes_helper, yes_waiting, yes_both, yes_callback;
 static int no_once_without, no_two_locks, no_released_by_callee, no_escaped, no_recursive, no_conditional;
 static int no_foreign_mutex, no_after_longjmp, no_lock_in_one_branch, no_released_from_outside, no_atomic;
+static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER, both = PTHREAD_RWLOCK_INITIALIZER;
+static int yes_read_write, yes_tried, no_written_by_reader, no_rw_without, no_after_rw_unlock, no_rw_one_of_two;
 int no_visible;
 pthread_mutex_t *give_away(void) { return &leaked; }
 static jmp_buf back;
@@ -48,6 +50,14 @@ static void *worker(void *arg) {
     if (k & 1) pthread_mutex_unlock(&branch);
     pthread_mutex_lock(&yes_structure.lock); yes_structure.yes_field++; pthread_mutex_unlock(&yes_structure.lock);
     pthread_mutex_lock(&passed); qsort(items, 4, sizeof *items, releasing); no_released_from_outside++; pthread_mutex_unlock(&passed);
+    pthread_rwlock_rdlock(&rw);
+    if (yes_read_write + yes_tried + no_rw_without + no_rw_one_of_two > 1000) no_written_by_reader++;
+    pthread_rwlock_unlock(&rw);
+    no_after_rw_unlock++;
+    pthread_rwlock_wrlock(&rw); yes_read_write++; no_written_by_reader++; no_after_rw_unlock++; no_rw_one_of_two++; pthread_rwlock_unlock(&rw);
+    if (pthread_rwlock_trywrlock(&rw) == 0) { yes_tried++; pthread_rwlock_unlock(&rw); }
+    pthread_rwlock_rdlock(&rw); pthread_rwlock_wrlock(&both); no_rw_one_of_two++; no_rw_without++; pthread_rwlock_unlock(&both); pthread_rwlock_unlock(&rw);
+    if (pthread_rwlock_tryrdlock(&rw) == 0) { no_rw_without += yes_tried; pthread_rwlock_unlock(&rw); }
     return 0;
 }
 static __attribute__((noinline)) void jumper(void) { pthread_mutex_unlock(&jump); longjmp(back, 1); }

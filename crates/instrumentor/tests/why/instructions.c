@@ -22,7 +22,11 @@ int statements(int *place, long *to, const void *from, unsigned long n) {
 }
 
 __m256i gather(const int *base, __m256i index) {
-    return _mm256_i32gather_epi32(base, index, 4); // why: not observed (unknown-instruction): the pass does not know what this instruction does with memory
+    return _mm256_i32gather_epi32(base, index, 4); // why: in gather: observed: may be shared: has a check of its own
+}
+
+__attribute__((target("avx512f"))) __m512i wider_gather(const int *base, __m512i index) {
+    return _mm512_i32gather_epi32(index, base, 4); // why: not observed (unknown-instruction): the pass does not know what this instruction does with memory
 }
 
 __attribute__((naked)) void naked(void) {
