@@ -1,4 +1,5 @@
 #include "names.h"
+#include "whole.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfo.h"
@@ -387,7 +388,8 @@ Spe Names::ofAllocation(const CallBase &Call) {
 }
 
 PreservedAnalyses NamePass::run(Module &M, ModuleAnalysisManager &) {
-  if (M.getNamedMetadata(abi::ModuleMark))
+  // What was held has its names.
+  if (M.getNamedMetadata(abi::ModuleMark) || M.getNamedMetadata(HeldMark))
     return PreservedAnalyses::all();
   Names N(M);
   for (Function &F : M)
@@ -399,9 +401,10 @@ void forgetNames(Module &M) {
   for (Function &F : M)
     for (Instruction &I : instructions(F))
       I.setMetadata(Metadata, nullptr);
-  bool Borrowed = any_of(M.debug_compile_units(),
+  // Of a whole program, what some units are to keep is kept of all.
+  bool Borrowed = all_of(M.debug_compile_units(),
                          [](const DICompileUnit *Unit) { return Unit->getFlags() == abi::BorrowedTypes; });
-  if (Borrowed)
+  if (Borrowed && !M.debug_compile_units().empty())
     stripNonLineTableDebugInfo(M);
 }
 

@@ -11,6 +11,8 @@
 //                f.refrain: loops, then ranges and string calls, then groups of plain accesses (of quiet code by calls, quiet.h), then the same as f. With --det it becomes part of f (embedded.h)
 //   teams        of OpenMP: the runtime is told of them
 //   site table   written and registered last
+//
+// With -flto all of this is done once, to the whole program, while it is linked (whole.h).
 #include "accesses.h"
 #include "assembly.h"
 #include "atomics.h"
@@ -35,6 +37,7 @@
 #include "traced.h"
 #include "units.h"
 #include "why.h"
+#include "whole.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
@@ -285,7 +288,10 @@ struct RefrainPass : PassInfoMixin<RefrainPass> {
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &MAM) {
     if (M.getNamedMetadata(abi::ModuleMark))
       return PreservedAnalyses::all();
-    M.getOrInsertNamedMetadata(abi::ModuleMark);
+    LLVMContext &C = M.getContext();
+    M.getOrInsertNamedMetadata(abi::ModuleMark)->addOperand(MDNode::get(C, {MDString::get(C, M.getSourceFileName())}));
+    if (NamedMDNode *Held = M.getNamedMetadata(HeldMark))
+      M.eraseNamedMetadata(Held);
     auto &FAM = MAM.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
     Instrumentor(M, FAM).run();
     forgetNames(M);
@@ -296,23 +302,33 @@ struct RefrainPass : PassInfoMixin<RefrainPass> {
   static bool isRequired() { return true; } // also at -O0 and in optnone functions
 };
 
+// What will be merged with the rest of the program waits for it.
+void addPass(ModulePassManager &MPM, ThinOrFullLTOPhase Phase) {
+  if (Phase == ThinOrFullLTOPhase::FullLTOPreLink)
+    MPM.addPass(HoldPass());
+  else
+    MPM.addPass(RefrainPass());
+}
+
 } // namespace
 } // namespace refrain
 
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo llvmGetPassPluginInfo() {
   return {LLVM_PLUGIN_API_VERSION, "refrain", "0.1", [](PassBuilder &PB) {
             PB.registerPipelineStartEPCallback(
-                [](ModulePassManager &MPM, OptimizationLevel) { MPM.addPass(refrain::NamePass()); });
+                [](ModulePassManager &MPM, OptimizationLevel) {
+                  MPM.addPass(refrain::ReleasePass());
+                  MPM.addPass(refrain::NamePass());
+                });
             // After simplification and inlining, before vectorisation: redundant accesses are gone, and loops that
             // are left plain can still be vectorised. Without optimisation coroutines are split late, so we come last.
             PB.registerOptimizerEarlyEPCallback(
-                [](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase) {
+                [](ModulePassManager &MPM, OptimizationLevel Level, ThinOrFullLTOPhase Phase) {
                   if (Level != OptimizationLevel::O0)
-                    MPM.addPass(refrain::RefrainPass());
+                    refrain::addPass(MPM, Phase);
                 });
-            PB.registerOptimizerLastEPCallback([](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase) {
-              MPM.addPass(refrain::RefrainPass());
-            });
+            PB.registerOptimizerLastEPCallback(
+                [](ModulePassManager &MPM, OptimizationLevel, ThinOrFullLTOPhase Phase) { refrain::addPass(MPM, Phase); });
             PB.registerPipelineParsingCallback(
                 [](StringRef Name, ModulePassManager &MPM, ArrayRef<PassBuilder::PipelineElement>) {
                   if (Name == "refrain")

@@ -9,8 +9,10 @@
 //! | preprocessing, syntax                | the definitions and the directory that compiling would add   |
 //! | objects, assembly, bitcode           | the pass, line numbers, the directory of `refrain.h`         |
 //! | a program or a shared library        | the same, and the runtime before all other libraries         |
+//! | the same with `-flto`                | also the pass for the linker (`driver/whole.rs`)             |
 mod arguments;
 mod functions;
+mod whole;
 mod why;
 
 use arguments::Goal;
@@ -115,8 +117,9 @@ pub fn run(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Res
         .map(|file| functions::read(Path::new(file)))
         .transpose()?;
     let planned = plan(tools, language, &own.others)?;
-    own.questions
-        .refuse_without_code(Request::parse(language, &own.others)?.goal)?;
+    let request = Request::parse(language, &own.others)?;
+    own.questions.refuse_without_code(request.goal)?;
+    whole::refuse_early_questions(&request, &own.questions)?;
     let compiler = tools.compiler(language);
     let mut command = Command::new(compiler);
     // The pass has no command line of its own.
@@ -209,6 +212,7 @@ impl Own {
 pub fn plan(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Result<Vec<OsString>, String> {
     let request = Request::parse(language, arguments)?;
     request.refuse_unsupported()?;
+    whole::refuse_unsupported(&request)?;
     let definitions = definitions(&request);
     let (before, after) = match request.goal {
         Goal::Information => (Vec::new(), Vec::new()),
@@ -217,10 +221,10 @@ pub fn plan(tools: &Toolchain, language: Language, arguments: &[OsString]) -> Re
         Goal::Link => {
             let mut before = link_options(tools)?;
             before.extend(definitions);
-            (before, compile_options(tools, &request)?)
+            (before, link_and_compile_options(tools, &request)?)
         }
         // A relocatable object is linked again later, by us or by someone else.
-        Goal::LinkRelocatable => (definitions, compile_options(tools, &request)?),
+        Goal::LinkRelocatable => (definitions, link_and_compile_options(tools, &request)?),
     };
     // What follows a lone "--" is a file name, whatever it looks like.
     let end = arguments
@@ -264,6 +268,12 @@ fn compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>
     }
     options.extend(header_options(tools));
     options.push("--end-no-unused-arguments".into());
+    Ok(options)
+}
+
+fn link_and_compile_options(tools: &Toolchain, request: &Request) -> Result<Vec<OsString>, String> {
+    let mut options = compile_options(tools, request)?;
+    options.extend(whole::link_options(tools, request));
     Ok(options)
 }
 

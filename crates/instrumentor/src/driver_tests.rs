@@ -80,6 +80,37 @@ fn what_cannot_work_is_refused_with_a_reason() {
     assert!(planned(Language::C, "-fsanitize=undefined -c a.c").is_ok());
 }
 
+const WHOLE: &str = "-Xlinker --load-pass-plugin=DIR/pass.so -Xlinker \
+                     --lto-newpm-passes=wholeprogramdevirt,lowertypetests,default<O";
+
+#[test]
+fn whole_programs_are_instrumented_while_they_are_linked() {
+    let c = |line: &str| planned(Language::C, line).unwrap();
+    assert_eq!(c("-O2 -flto -c a.c"), format!("-O2 -flto -c a.c {PASS}"));
+    assert_eq!(
+        c("-flto a.o"),
+        format!("{LINK} -flto a.o {PASS} -fuse-ld=lld {WHOLE}2>")
+    );
+    assert_eq!(
+        c("-flto=full -fuse-ld=lld -O3 a.o"),
+        format!("{LINK} -flto=full -fuse-ld=lld -O3 a.o {PASS} {WHOLE}3>")
+    );
+    assert!(c("-r -flto -Oz -O0 a.o").ends_with(&format!("-fuse-ld=lld {WHOLE}0>")));
+    assert!(c("-shared -flto -Oz a.o").ends_with(&format!("-fuse-ld=lld {WHOLE}2>")));
+    for each_by_itself in [
+        "-flto=thin a.o",
+        "-flto -fno-lto a.o",
+        "-flto -fno-lto -fuse-ld=bfd a.o",
+    ] {
+        assert_eq!(c(each_by_itself), format!("{LINK} {each_by_itself} {PASS}"));
+    }
+    let refusal = |line: &str| planned(Language::C, line).unwrap_err();
+    assert!(refusal("-flto -fuse-ld=bfd a.o").starts_with("-flto needs lld"));
+    assert!(refusal("-flto -ffat-lto-objects -c a.c").starts_with("-ffat-lto-objects is not supported"));
+    // It is the link that needs it.
+    assert!(planned(Language::C, "-flto -fuse-ld=bfd -c a.c").is_ok());
+}
+
 #[test]
 fn response_files_are_looked_into_and_passed_on() {
     let file = env::temp_dir().join(format!("refrain-driver-response-{}", std::process::id()));

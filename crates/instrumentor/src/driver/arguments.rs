@@ -12,6 +12,14 @@ pub enum Goal {
     LinkRelocatable,
 }
 
+/// Link-time optimisation: none; of each module by itself; of all of them as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lto {
+    None,
+    Thin,
+    Full,
+}
+
 #[derive(Debug)]
 pub struct Request {
     pub goal: Goal,
@@ -19,6 +27,12 @@ pub struct Request {
     /// The user's own options keep line numbers and types.
     pub has_debug_types: bool,
     pub is_fortified: bool,
+    pub lto: Lto,
+    pub is_fat_lto: bool,
+    /// Of optimisation, if it is said: 0 to 3.
+    pub level: Option<char>,
+    /// The option that names one.
+    pub linker: Option<String>,
     is_static: bool,
     is_other_machine: Option<String>,
     sanitizer: Option<String>,
@@ -116,6 +130,10 @@ impl Request {
             has_cxx_input: language == Language::Cxx,
             has_debug_types: false,
             is_fortified: false,
+            lto: Lto::None,
+            is_fat_lto: false,
+            level: None,
+            linker: None,
             is_static: false,
             is_other_machine: None,
             sanitizer: None,
@@ -155,6 +173,12 @@ impl Request {
             "-m32" | "-mx32" | "-m16" => self.is_other_machine = Some(word.to_string()),
             "-target" => self.machine(value),
             "-g0" | "-ggdb0" => self.has_debug_types = false,
+            "-fno-lto" => self.lto = Lto::None,
+            "-flto=thin" => self.lto = Lto::Thin,
+            "-ffat-lto-objects" => self.is_fat_lto = true,
+            "-fno-fat-lto-objects" => self.is_fat_lto = false,
+            "-Ofast" => self.level = Some('3'),
+            "-O" => self.level = Some('1'),
             _ => self.joined_option(word),
         }
     }
@@ -174,6 +198,17 @@ impl Request {
                 .or(self.sanitizer.take());
         } else if word.contains("-D_FORTIFY_SOURCE") {
             self.is_fortified = true;
+        } else if word == "-flto" || word.starts_with("-flto=") {
+            self.lto = Lto::Full;
+        } else if word.starts_with("-fuse-ld=") || word.starts_with("--ld-path=") {
+            self.linker = Some(word.to_owned());
+        } else if let Some(level) = word.strip_prefix("-O") {
+            // -Os and -Oz are kept with each function.
+            self.level = Some(match level {
+                "0" | "1" | "2" => level.chars().next().unwrap_or('2'),
+                _ if level.starts_with(|c: char| c.is_ascii_digit()) => '3',
+                _ => '2',
+            });
         } else if is_debug_option(word) {
             self.has_debug_types = !keeps_lines_only(word);
         }
