@@ -16,8 +16,10 @@ use runtime_abi::CELL_BYTES;
 
 pub const LOCKED: u64 = 1 << 63;
 const WROTE: u64 = 1 << 62;
-const COUNT: u64 = (1 << THREAD_SHIFT) - 1;
 const THREAD_SHIFT: u32 = 47;
+/// Set with an epoch in the other bits: whoever has seen that may read the cell (`atomics.rs`).
+const SHARED: u64 = 1 << (THREAD_SHIFT - 1);
+const COUNT: u64 = SHARED - 1;
 pub const CHUNK_CELLS: usize = (runtime_abi::CHUNK_BYTES / CELL_BYTES) as usize;
 const _: () = assert!(CHUNK_CELLS <= run_model::MAX_SOURCES);
 const THREAD: u64 = 0x7fff;
@@ -49,6 +51,23 @@ impl Reach {
 
 fn pack(point: Point, wrote: bool) -> u64 {
     (point.thread.0 as u64) << THREAD_SHIFT | point.count & COUNT | if wrote { WROTE } else { 0 }
+}
+
+/// The word of a cell that is shared in an epoch.
+pub fn shared_in(epoch: u64) -> u64 {
+    SHARED | epoch
+}
+
+/// The epoch in which a cell is shared, if it is and nobody holds its lock bit.
+#[inline(always)]
+pub fn epoch_of(seen: u64) -> Option<u64> {
+    (seen & (LOCKED | SHARED) == SHARED).then_some(seen & COUNT)
+}
+
+/// Is the cell shared in an epoch of 1..=`newest`?
+#[inline(always)]
+pub fn may_be_read(seen: u64, newest: u64) -> bool {
+    seen.wrapping_sub(SHARED + 1) < newest
 }
 
 /// The state of a cell nobody uses yet. A count is never 0, so an empty word means "no user".
@@ -126,19 +145,42 @@ pub fn unlock_unused<W: World>(word: &W::U64, seen: u64) {
 /// Takes the lock bit; returns the word as it was.
 #[inline(always)]
 pub fn lock<W: World>(world: W, word: &W::U64) -> u64 {
-    match try_lock::<W>(word) {
+    match lock_unless::<W>(word, LOCKED) {
         Some(seen) => seen,
         None => wait_and_lock(world, word),
     }
 }
 
-/// The same, unless it is held.
+/// The same, unless it is held, or the cell is shared.
 #[inline(always)]
 pub fn try_lock<W: World>(word: &W::U64) -> Option<u64> {
+    lock_unless::<W>(word, LOCKED | SHARED)
+}
+
+/// The same, if the cell was used last by this thread.
+#[inline(always)]
+pub fn lock_own<W: World>(word: &W::U64, me: u32) -> Option<u64> {
+    let seen = word.load(Relaxed);
+    let is_mine = seen & (LOCKED | SHARED | THREAD << THREAD_SHIFT) == u64::from(me) << THREAD_SHIFT;
+    // Acquire: pairs with the Release in `unlock`.
+    let is_locked = is_mine && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok();
+    is_locked.then_some(seen)
+}
+
+/// Names `point` as the last use of a cell whose user it was before, too, and gives the lock bit back.
+#[inline(always)]
+pub fn unlock_own<W: World>(word: &W::U64, seen: u64, point: Point, writes: bool) {
+    let wrote = if writes { WROTE } else { seen & WROTE };
+    // Release: as in `unlock_at`.
+    word.store(pack(point, false) | wrote, Release);
+}
+
+#[inline(always)]
+fn lock_unless<W: World>(word: &W::U64, any_of: u64) -> Option<u64> {
     let seen = word.load(Relaxed);
     // Acquire: pairs with the Release in `unlock`.
-    let is_free = seen & LOCKED == 0 && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok();
-    is_free.then_some(seen)
+    let is_locked = seen & any_of == 0 && word.compare_exchange(seen, seen | LOCKED, Acquire, Relaxed).is_ok();
+    is_locked.then_some(seen)
 }
 
 #[cold]
@@ -158,7 +200,7 @@ fn wait_and_lock<W: World>(world: W, word: &W::U64) -> u64 {
     }
 }
 
-/// The last user that a word names, if it is another thread.
+/// The last user that a word names, if it is another thread. Not of a cell that is shared.
 #[inline]
 pub fn previous(seen: u64, me: u32) -> Option<Point> {
     let thread = (seen >> THREAD_SHIFT & THREAD) as u32;

@@ -8,6 +8,7 @@
 //! - [`Thread`]: a thread's private side, and all it does: [`Thread::perform`] is the one way in for accesses.
 //! - [`recorders`]: one file for each way of recording.
 //! - [`chunk`], [`generations`], [`cell`]: who may access what without a record. [`moves`]: heuristics.
+//! - `atomics.rs`: atomic operations, where nothing else is observed.
 //! - [`Thread::touch`] and its kin (`ghost.rs`): locks and the like.
 //!
 //! Nothing here allocates, unwinds or calls the system; no memory of the program's is touched but by the closures
@@ -15,6 +16,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod atomics;
 mod backoff;
 mod batch;
 pub mod cell;

@@ -6,6 +6,7 @@ use core::cell::Cell;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::Relaxed;
 use machine::Word;
+use runtime_abi::CELL_BYTES;
 use runtime_abi::CHUNK_BYTES;
 
 pub const PAGE_CHUNKS: u64 = 64;
@@ -108,6 +109,41 @@ fn page_entry<W: World>(world: W, address: u64) -> &'static W::Hint {
 fn entry<W: World>(world: W, of: Hints, number: u64) -> &'static W::Hint {
     let table = world.hints(of);
     &table[(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - table.len().trailing_zeros())) as usize]
+}
+
+// NOTE [Shared cells]
+//
+// To take a cell from its readers costs a barrier, as much as some dozens of records. So it is shared when it has passed from one
+// reader to another that often; and if it was written all the same, four times as often the next time.
+
+const GIVEN_UP_SHIFT: u32 = 24;
+const GIVEN_UP_MAX: u32 = 4;
+
+/// A cell has passed from one reader to another: is it time to share it?
+pub fn is_cell_better_shared<W: World>(world: W, address: u64) -> bool {
+    let enough = world.tuning().passes_before_share;
+    if enough == 0 {
+        return false;
+    }
+    let entry = cell_entry(world, address);
+    let before = entry.load(Relaxed);
+    let given_up = before >> GIVEN_UP_SHIFT;
+    let passes = (before & ((1 << GIVEN_UP_SHIFT) - 1)) + 1;
+    let is_enough = passes >= enough << (2 * given_up);
+    // Relaxed, and not atomic as a whole: nothing but speed depends on it.
+    entry.store(given_up << GIVEN_UP_SHIFT | if is_enough { 0 } else { passes }, Relaxed);
+    is_enough
+}
+
+/// A cell that was shared is written.
+pub fn was_cell_written<W: World>(world: W, address: u64) {
+    let entry = cell_entry(world, address);
+    let given_up = (entry.load(Relaxed) >> GIVEN_UP_SHIFT) + 1;
+    entry.store(given_up.min(GIVEN_UP_MAX) << GIVEN_UP_SHIFT, Relaxed);
+}
+
+fn cell_entry<W: World>(world: W, address: u64) -> &'static W::Hint {
+    entry(world, Hints::CellReaders, address / CELL_BYTES)
 }
 
 /// Counts a move of a chunk or page; returns how many there were, in quick succession if `patient`.

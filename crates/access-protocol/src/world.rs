@@ -63,6 +63,8 @@ pub trait World: Machine + 'static {
     fn repeats_orders(self) -> bool;
     /// Are plain accesses observed, or atomics alone?
     fn observes_memory(self) -> bool;
+    /// Where atomics alone are observed: may cells be shared among readers?
+    fn shares_cells(self) -> bool;
     /// Must a lock bit that is held be the remains of a thread that a fork left behind?
     fn is_alone(self) -> bool;
     /// Where in the source the thread of this slot is.
@@ -125,6 +127,8 @@ pub enum Hints {
     ReadBySeveral,
     /// Per chunk: for how many more reads to believe that each is followed by a write.
     Migratory,
+    /// Per cell, where atomics alone are observed: how often it passed from reader to reader, and how often it was shared in vain (8 bits).
+    CellReaders,
 }
 
 /// Numbers on which nothing depends but speed.
@@ -151,6 +155,8 @@ pub struct Tuning {
     pub readings: u32,
     /// Reads of a chunk that are believed to be followed by writes, after it was written while shared (NOTE [Migratory chunks]).
     pub migrations: u32,
+    /// Where atomics alone are observed, a cell that has passed so often from reader to reader is shared; 0: none is (NOTE [Shared cells]).
+    pub passes_before_share: u32,
     /// How often to look whether a generation ends before looking for a fence point.
     pub patience: u32,
     /// How often to look for a fence point before paying for a barrier, at least and at most; 0: there are no fence points.
@@ -179,6 +185,7 @@ impl Tuning {
         look_every: 8,
         readings: 16,
         migrations: 32,
+        passes_before_share: 32,
         // As good as none. 48 looks cost radiosity a quarter of its time: whoever releases something passes a fence there, too, for which
         // the taker looks anyway.
         patience: 2,
@@ -215,4 +222,6 @@ pub enum Mistake {
     RestWithoutFence,
     /// So is the newest epoch that a thread has seen.
     SeenWithoutFence,
+    /// A cell is shared, and nothing says that its chain of runs ends there.
+    ChainGoesOn,
 }

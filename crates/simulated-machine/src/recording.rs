@@ -79,6 +79,12 @@ pub struct Tuning {
     pub looks: u32,
     /// Are mutexes recorded the quick way?
     pub quick_mutexes: bool,
+    /// Are atomics alone observed, as at scope `sync`? Whoever holds a cell does its operation in plain steps, as Rust programs do.
+    pub atomics_alone: bool,
+    /// Then: are they recorded the quick way?
+    pub quick_atomics: bool,
+    /// And: how often a cell passes from reader to reader before it is shared; 0: none is.
+    pub passes_before_share: u32,
 }
 
 impl Tuning {
@@ -91,6 +97,9 @@ impl Tuning {
         migrations: 0,
         looks: 0,
         quick_mutexes: false,
+        atomics_alone: false,
+        quick_atomics: false,
+        passes_before_share: 0,
     };
 
     fn of_protocol(self) -> access_protocol::Tuning {
@@ -108,6 +117,7 @@ impl Tuning {
             look_every: 1,
             readings: 1,
             migrations: self.migrations,
+            passes_before_share: self.passes_before_share,
             patience: 2,
             looks_min: self.looks.min(1),
             looks_max: self.looks,
@@ -205,6 +215,7 @@ pub fn case(
     Surroundings::begin(Settings {
         recorder: Recorder::of(method, true),
         tuning: tuning.of_protocol(),
+        observes_memory: !tuning.atomics_alone,
         mistake,
         threads: count as u32,
     });
@@ -215,6 +226,8 @@ pub fn case(
             thread: Thread::new(Surroundings, index as u32, logs[index].clone()),
             progress: Progress::new(index, program.values),
             quick_mutexes: tuning.quick_mutexes,
+            atomics_alone: tuning.atomics_alone,
+            quick_atomics: tuning.quick_atomics,
             reads: reads.clone(),
             instructions: program.threads[index].clone(),
         })
@@ -273,6 +286,8 @@ struct Body {
     thread: Thread<Surroundings>,
     progress: Progress,
     quick_mutexes: bool,
+    atomics_alone: bool,
+    quick_atomics: bool,
     reads: Arc<Mutex<Vec<Vec<Option<u128>>>>>,
     instructions: Vec<Instruction>,
 }
@@ -385,7 +400,16 @@ impl Body {
             },
         };
         if is_atomic {
-            return self.thread.perform_atomic(address, bytes, reach, access, access, seen);
+            return match self.atomics_alone {
+                true => {
+                    let alone = || self.alone(address, bytes, reach, value);
+                    if let Some(read) = self.in_own_run(address, reach, alone) {
+                        return read;
+                    }
+                    self.thread.perform_atomic(address, bytes, reach, access, alone, seen)
+                }
+                false => self.thread.perform_atomic(address, bytes, reach, access, access, seen),
+            };
         }
         match compiled::perform(&self.thread, address, bytes, reach.writes(), access) {
             Some(read) => read,
@@ -393,12 +417,36 @@ impl Body {
         }
     }
 
+    /// An atomic operation the quick way, if that is open.
+    fn in_own_run<R>(&self, address: u64, reach: Reach, alone: impl FnOnce() -> R) -> Option<R> {
+        let word = Surroundings.cell_word(address);
+        let result = self
+            .quick_atomics
+            .then(|| self.thread.perform_in_own_run(word, reach, alone))??;
+        self.tell();
+        Some(result)
+    }
+
+    /// The quick ways tell nobody, and which event a read belongs to is counted where threads tell.
+    fn tell(&self) {
+        Surroundings.completed(Surroundings.slot(self.thread.index), self.thread.event());
+    }
+
+    /// An atomic operation, for somebody who holds the cell: in plain steps.
+    fn alone(&self, address: u64, bytes: u64, reach: Reach, value: u128) -> Option<u128> {
+        let read = (reach != Reach::Writes).then(|| SharedMemory::load(address, bytes));
+        if reach.writes() {
+            SharedMemory::store(address, bytes, read.unwrap_or(0).wrapping_add(value));
+        }
+        self.note(read);
+        read
+    }
+
     fn touch_held(&self, op: Op, mutex: u64) {
         match self.quick_mutexes {
             true => {
                 self.thread.touch_held_quickly(op, object_of(mutex));
-                // It tells nobody, and which event a read belongs to is counted where threads tell.
-                Surroundings.completed(Surroundings.slot(self.thread.index), self.thread.event());
+                self.tell();
             }
             false => self.thread.touch_held(op, object_of(mutex), 0),
         }

@@ -49,7 +49,7 @@ static ENDS: [[Word64; generations::KEPT as usize]; THREADS_MAX] =
     [const { [const { Word64::new(0) }; generations::KEPT as usize] }; THREADS_MAX];
 static PASSED: [Word64; THREADS_MAX] = [const { Word64::new(0) }; THREADS_MAX];
 static ELEMENTS: [Element<Surroundings>; 512] = [const { Element::FREE }; 512];
-static HINTS: [[Hint32; 64]; 5] = [const { [const { Hint32::new(0) }; 64] }; 5];
+static HINTS: [[Hint32; 64]; 6] = [const { [const { Hint32::new(0) }; 64] }; 6];
 static SLOTS: [SimulatedSlot; THREADS_MAX] = [const { SimulatedSlot::new() }; THREADS_MAX];
 
 /// What may differ between executions.
@@ -57,6 +57,7 @@ static SLOTS: [SimulatedSlot; THREADS_MAX] = [const { SimulatedSlot::new() }; TH
 pub(crate) struct Settings {
     pub(crate) recorder: Recorder,
     pub(crate) tuning: Tuning,
+    pub(crate) observes_memory: bool,
     pub(crate) mistake: Option<Mistake>,
     pub(crate) threads: u32,
 }
@@ -282,6 +283,10 @@ impl World for Surroundings {
     }
 
     fn observes_memory(self) -> bool {
+        self.settings().observes_memory
+    }
+
+    fn shares_cells(self) -> bool {
         true
     }
 

@@ -30,6 +30,9 @@ fn tuning(seed: u64) -> Tuning {
         migrations: [0, 1, 3][(seed / 42 % 3) as usize],
         looks: [0, 1, 4][(seed / 126 % 3) as usize],
         quick_mutexes: false,
+        atomics_alone: false,
+        quick_atomics: false,
+        passes_before_share: 0,
     }
 }
 

@@ -91,17 +91,7 @@ impl<W: World> Thread<W> {
             self.before_release();
         }
         if !self.world.observes_memory() {
-            // Nothing but atomics is observed: cells, and no chunks.
-            let cell = address & !(CELL_BYTES - 1);
-            if address + bytes - cell <= CELL_BYTES {
-                let word = self.world.cell_word(cell);
-                let locked = cell::lock(self.world, word);
-                return self.perform_in_cell(cell, word, locked, reach.flags(bytes), reach, alone, seen);
-            }
-            let held = self.lock_cells(address, bytes, |_| true);
-            let result = access();
-            self.finish_cells(&held, reach, 0);
-            return result;
+            return self.perform_in_cells_alone(address, bytes, reach, access, alone, seen);
         }
         loop {
             self.split_chunk(address);
@@ -158,6 +148,9 @@ impl<W: World> Thread<W> {
         access: impl FnOnce() -> R,
         seen: impl FnOnce(Option<&R>) -> V,
     ) -> R {
+        if reach == Reach::Reads && self.is_to_be_shared(cell, locked) {
+            return self.share_and_read(cell, word, locked, access);
+        }
         let result = access();
         if cell::previous(locked, self.index).is_some() {
             let value = if reach == Reach::Writes {
@@ -228,6 +221,16 @@ pub(crate) struct HeldCells {
 impl HeldCells {
     fn cell(&self, i: usize) -> u64 {
         (self.address & !(CELL_BYTES - 1)) + i as u64 * CELL_BYTES
+    }
+
+    /// What is shared is taken from its readers.
+    pub(crate) fn take_shared<W: World>(&mut self, thread: &Thread<W>) {
+        for i in 0..self.count {
+            if let Some(epoch) = self.words[i].and_then(cell::epoch_of) {
+                thread.take_cell_from_readers(self.cell(i), epoch);
+                self.words[i] = Some(0);
+            }
+        }
     }
 
     fn locked(&self) -> impl Iterator<Item = (usize, u64)> {

@@ -24,8 +24,29 @@ use run_model::Op;
 use runtime_abi::CELL_BYTES;
 
 impl Local {
-    /// One atomic operation as one event, if it is as simple as most are: scope `sync`, nothing due before it, and nobody holds the
-    /// cell. `None`: nothing has happened.
+    /// The word of the only cell of an access before which nothing is due.
+    #[inline(always)]
+    fn free_cell(&self, address: u64, bytes: u64) -> Option<(u64, &'static AtomicU64)> {
+        let cell = address & !(CELL_BYTES - 1);
+        // The recorder's own reference to the slot: it needs that line of the cache anyway.
+        let slot = self.access.slot;
+        if self.access.event() >= slot.gate.load(Relaxed) || address + bytes - cell > CELL_BYTES {
+            return None;
+        }
+        Some((cell, cell_word(cell)))
+    }
+
+    /// One atomic operation as one event, if it is as simple as most are: scope `sync`, nothing due before it, and this thread has used the
+    /// cell last. `None`: nothing has happened.
+    #[inline(always)]
+    fn perform_in_own_run<R>(&self, address: u64, bytes: u64, reach: Reach, alone: impl FnOnce() -> R) -> Option<R> {
+        let (_, word) = self.free_cell(address, bytes)?;
+        // The word and what it guards are in two lines of the cache, which another processor may have: both are fetched at once.
+        sys::prefetch(address, reach.writes());
+        self.access.perform_in_own_run(word, reach, alone)
+    }
+
+    /// The same if another has used it last, or several read it.
     #[inline(always)]
     fn perform_quickly<R>(
         &self,
@@ -36,16 +57,13 @@ impl Local {
         alone: impl FnOnce() -> R,
         seen: impl FnOnce(Option<&R>) -> Seen,
     ) -> Option<R> {
-        let cell = address & !(CELL_BYTES - 1);
-        // The recorder's own reference to the slot: it needs that line of the cache anyway.
-        let slot = self.access.slot;
-        if self.event() >= slot.gate.load(Relaxed) || address + bytes - cell > CELL_BYTES {
-            return None;
-        }
-        let word = cell_word(cell);
-        // The word and what it guards are in two lines of the cache, which another processor may have: both are fetched at once.
-        sys::prefetch(address, reach.writes());
-        let locked = cell::try_lock::<ThisMachine>(word)?;
+        let (cell, word) = self.free_cell(address, bytes)?;
+        let Some(locked) = cell::try_lock::<ThisMachine>(word) else {
+            return match reach {
+                Reach::Reads => self.access.read_shared(word, alone),
+                Reach::Writes | Reach::Both => None,
+            };
+        };
         at_site(self, site);
         Some(
             self.access
@@ -152,19 +170,11 @@ fn is_sole(sole: bool) -> bool {
     sole && !control::shares_memory()
 }
 
-/// The operation, the quick way if that is open, else by way of `slowly`, which is out of line: so the quick way has all it
+/// The operation, the quickest way if that is open, else by way of `slowly`, which is out of line: so the quickest way has all it
 /// needs in registers.
 #[inline(always)]
-fn quickly<R>(
-    place: u64,
-    bytes: usize,
-    reach: Reach,
-    site: *const u8,
-    alone: impl FnOnce() -> R,
-    seen: impl FnOnce(Option<&R>) -> Seen,
-    slowly: impl FnOnce() -> R,
-) -> R {
-    match quick().and_then(|local| local.perform_quickly(place, bytes as u64, reach, site, alone, seen)) {
+fn quickly<R>(place: u64, bytes: usize, reach: Reach, alone: impl FnOnce() -> R, slowly: impl FnOnce() -> R) -> R {
+    match quick().and_then(|local| local.perform_in_own_run(place, bytes as u64, reach, alone)) {
         Some(result) => result,
         None => slowly(),
     }
@@ -178,9 +188,13 @@ fn slowly<R>(
     reach: Reach,
     site: *const u8,
     operation: impl Fn() -> R,
-    alone: impl FnOnce() -> R,
-    seen: impl FnOnce(Option<&R>) -> Seen,
+    alone: impl FnOnce() -> R + Copy,
+    seen: impl FnOnce(Option<&R>) -> Seen + Copy,
 ) -> R {
+    if let Some(result) = quick().and_then(|local| local.perform_quickly(place, bytes as u64, reach, site, alone, seen))
+    {
+        return result;
+    }
     // SAFETY: compiled code passes a record of its site table.
     if unsafe { vectors::leaves_out(site) } {
         return operation();
@@ -197,7 +211,6 @@ macro_rules! atomics {
         /// `place` is valid and aligned, as the program's atomic operation demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $load(place: *const $atomic, site: *const u8) -> $type {
-            #[cold]
             #[inline(never)]
             fn out_of_line(place: *const $atomic, site: *const u8) -> $type {
                 // SAFETY: the program's own operation.
@@ -206,7 +219,7 @@ macro_rules! atomics {
             }
             // SAFETY: the program's own operation.
             let load = move || unsafe { (*place).load(SeqCst) };
-            quickly(place as u64, size_of::<$type>(), Reach::Reads, site, load, Seen::loaded, move || out_of_line(place, site))
+            quickly(place as u64, size_of::<$type>(), Reach::Reads, load, move || out_of_line(place, site))
         }
 
         /// # Safety
@@ -219,7 +232,6 @@ macro_rules! atomics {
                 // SAFETY: the program's own operation. Relaxed: NOTE [Sole access].
                 unsafe { (*place).store(value, order) }
             }
-            #[cold]
             #[inline(never)]
             fn out_of_line(place: *const $atomic, value: $type, site: *const u8) {
                 // SAFETY: the program's own operation.
@@ -228,10 +240,9 @@ macro_rules! atomics {
                 let alone = || alone(place, value);
                 slowly(place as u64, size_of::<$type>(), Reach::Writes, site, store, alone, seen)
             }
-            let seen = move |_: Option<&()>| Seen::written(Moved::Number(value as u64));
             let alone = move || alone(place, value);
             let slowly = move || out_of_line(place, value, site);
-            quickly(place as u64, size_of::<$type>(), Reach::Writes, site, alone, seen, slowly)
+            quickly(place as u64, size_of::<$type>(), Reach::Writes, alone, slowly)
         }
 
         /// # Safety
@@ -259,7 +270,6 @@ macro_rules! atomics {
                     old
                 }
             }
-            #[cold]
             #[inline(never)]
             fn out_of_line(place: *const $atomic, operand: $type, operation: u32, site: *const u8) -> $type {
                 let update = || update(place, operand, operation);
@@ -268,9 +278,8 @@ macro_rules! atomics {
                 slowly(place as u64, size_of::<$type>(), Reach::Both, site, update, alone, seen)
             }
             let alone = move || alone(place, operand, operation);
-            let seen = move |old: Option<&$type>| Seen::updated(old, |old| updated(old, operand, operation));
             let slowly = move || out_of_line(place, operand, operation, site);
-            quickly(place as u64, size_of::<$type>(), Reach::Both, site, alone, seen, slowly)
+            quickly(place as u64, size_of::<$type>(), Reach::Both, alone, slowly)
         }
 
         /// # Safety
@@ -299,7 +308,6 @@ macro_rules! atomics {
                     old
                 }
             }
-            #[cold]
             #[inline(never)]
             fn out_of_line(place: *const $atomic, expected: $type, desired: $type, site: *const u8) -> $type {
                 let exchange = || exchange(place, expected, desired);
@@ -308,9 +316,8 @@ macro_rules! atomics {
                 slowly(place as u64, size_of::<$type>(), Reach::Both, site, exchange, alone, seen)
             }
             let alone = move || alone(place, expected, desired);
-            let seen = move |old: Option<&$type>| Seen::updated(old, |old| updated(old, expected, desired));
             let slowly = move || out_of_line(place, expected, desired, site);
-            quickly(place as u64, size_of::<$type>(), Reach::Both, site, alone, seen, slowly)
+            quickly(place as u64, size_of::<$type>(), Reach::Both, alone, slowly)
         }
     )*};
 }

@@ -1,6 +1,7 @@
 //! The world of the access protocol, as it is: atomics at fixed addresses, slots in the control file, real barriers.
 use crate::access::word_scan;
 use crate::control;
+use crate::control::VectorUse;
 use crate::local::Local;
 use crate::log::LogWriter;
 use crate::policy;
@@ -53,6 +54,7 @@ static PASSED: [Passed; THREADS_MAX] = [const { Passed(AtomicU64::new(0)) }; THR
 
 /// Many: programs that pass memory on under locks do so with all their heap.
 static MIGRATORY: [AtomicU32; 1 << 18] = [const { AtomicU32::new(0) }; 1 << 18];
+static CELL_READERS: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 static READ_BY_SEVERAL: [AtomicU32; 1 << 14] = [const { AtomicU32::new(0) }; 1 << 14];
 
 /// The word of the 8-byte cell of `address`.
@@ -165,6 +167,7 @@ impl World for ThisMachine {
             Hints::Streaks => &STREAKS,
             Hints::ReadBySeveral => &READ_BY_SEVERAL,
             Hints::Migratory => &MIGRATORY,
+            Hints::CellReaders => &CELL_READERS,
         }
     }
 
@@ -194,6 +197,12 @@ impl World for ThisMachine {
     #[inline(always)]
     fn observes_memory(self) -> bool {
         control::observes_memory()
+    }
+
+    /// Not where events are counted for a schedule to be learned, or some elements are left out: there each operation is a step by itself.
+    #[inline]
+    fn shares_cells(self) -> bool {
+        !control::counts() && control::vector_use() == VectorUse::None
     }
 
     #[inline]
