@@ -71,6 +71,25 @@ impl<W: World> Thread<W> {
         self.slot.count().store(point.count, Release);
     }
 
+    /// The same for an object that others may use meanwhile. False: somebody else is at its word, and nothing has happened.
+    #[inline(always)]
+    pub fn touch_quickly(&self, op: Op, object: u64) -> bool {
+        let word = self.world.ghost_word(object);
+        let Some(seen) = cell::try_lock::<W>(word) else {
+            return false;
+        };
+        if let Some(user) = cell::previous(seen, self.index)
+            && !self.knows(user)
+        {
+            self.record_use(op, object, user);
+        }
+        let point = self.point_after();
+        cell::unlock_after::<W>(word, point, true);
+        // Release: as in `complete_many`.
+        self.slot.count().store(point.count, Release);
+        true
+    }
+
     #[cold]
     fn record_use(&self, op: Op, object: u64, user: Point) {
         self.record_sync(op, object, 0, &[user]);

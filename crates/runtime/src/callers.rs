@@ -23,6 +23,8 @@ struct Range {
 struct Found {
     ranges: [Range; RANGES_MAX],
     count: AtomicUsize,
+    /// All of them lie in between, and mostly none of the program's code.
+    all: Range,
 }
 
 /// Written by `find` alone, under the loader's lock, and only behind what counts.
@@ -34,11 +36,23 @@ static FOUND: Found = Found {
         }
     }; RANGES_MAX],
     count: AtomicUsize::new(0),
+    all: Range {
+        start: AtomicU64::new(u64::MAX),
+        end: AtomicU64::new(0),
+    },
 };
 
 /// Does `caller`, a return address, lie in such a library?
-#[inline]
+#[inline(always)]
 pub fn is_foreign(caller: u64) -> bool {
+    // Relaxed: as the ranges themselves; who is late has the answer of a moment ago.
+    let (start, end) = (FOUND.all.start.load(Relaxed), FOUND.all.end.load(Relaxed));
+    (start..end).contains(&caller) && is_in_range(caller)
+}
+
+#[cold]
+#[inline(never)]
+fn is_in_range(caller: u64) -> bool {
     // Acquire: pairs with the Release in `find`.
     let count = FOUND.count.load(Acquire);
     FOUND.ranges[..count]
@@ -68,6 +82,8 @@ pub fn find() {
                     let start = info.dlpi_addr + header.p_vaddr;
                     FOUND.ranges[count].start.store(start, Relaxed);
                     FOUND.ranges[count].end.store(start + header.p_memsz, Relaxed);
+                    FOUND.all.start.fetch_min(start, Relaxed);
+                    FOUND.all.end.fetch_max(start + header.p_memsz, Relaxed);
                     // Release: the range is whole before it counts.
                     FOUND.count.store(count + 1, Release);
                 }

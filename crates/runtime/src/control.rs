@@ -49,6 +49,8 @@ pub struct Switches {
     pub repeats: AtomicBool,
     /// Recording: an atomic that nobody holds up is recorded the quick way, `Local::perform_quickly`.
     quick_atomics: AtomicBool,
+    /// And so is a lock that nobody holds up.
+    quick_locks: AtomicBool,
     /// How long threads wait at gates is measured.
     pub measures_waits: AtomicBool,
     /// What compiled code counts control transfers for: one of `runtime_abi::counting::CountingFor`.
@@ -89,6 +91,7 @@ pub static SWITCHES: Switches = Switches {
     recorder: AtomicU8::new(0),
     repeats: AtomicBool::new(false),
     quick_atomics: AtomicBool::new(false),
+    quick_locks: AtomicBool::new(false),
     measures_waits: AtomicBool::new(false),
     counting: AtomicU8::new(0),
     shares_memory: AtomicBool::new(false),
@@ -146,6 +149,12 @@ pub fn is_quick() -> bool {
 #[inline]
 pub fn has_quick_atomics() -> bool {
     SWITCHES.quick_atomics.load(Relaxed)
+}
+
+/// The same of operations on locks.
+#[inline]
+pub fn has_quick_locks() -> bool {
+    SWITCHES.quick_locks.load(Relaxed)
 }
 
 /// May others write what we write, without asking the runtime of this process?
@@ -354,6 +363,8 @@ pub fn observe(has_quick_atomics: bool) {
     header().progress.attached.store(1, Release);
     observe_memory(header().settings.scope.is(Scope::Memory) || is_steered());
     SWITCHES.quick_atomics.store(has_quick_atomics, Relaxed);
+    let is_plain = has_quick_atomics && !counts() && vector_use() == VectorUse::None;
+    SWITCHES.quick_locks.store(is_plain, Relaxed);
 }
 
 fn observe_memory(observed: bool) {
@@ -370,6 +381,7 @@ pub fn observe_nothing() {
     SWITCHES.orders_sync.store(false, Relaxed);
     SWITCHES.one_at_a_time.store(false, Relaxed);
     SWITCHES.quick_atomics.store(false, Relaxed);
+    SWITCHES.quick_locks.store(false, Relaxed);
     SWITCHES.counting.store(0, Relaxed);
     use_vectors(VectorUse::None);
     SWITCHES.steered.store(false, Relaxed);

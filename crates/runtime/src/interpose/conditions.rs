@@ -6,6 +6,7 @@ use crate::ghost::observed;
 use crate::handles::object_of;
 use crate::interpose::callers::with_caller;
 use crate::interpose::in_order;
+use crate::interpose::locks::quick;
 use crate::interpose::locks::take_mutex_again;
 use crate::interpose::release;
 use crate::local;
@@ -290,6 +291,11 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
 /// Nobody really waits in replay, so nobody has to be woken; it is done all the same if the recorded process may have died
 /// of it.
 fn wake(op: Op, condition: u64, caller: u64, real: impl FnOnce() -> c_int) -> c_int {
+    if let Some(local) = quick(caller)
+        && local.access.touch_quickly(op, condition)
+    {
+        return real();
+    }
     if is_foreign(caller) {
         return real();
     }

@@ -1,7 +1,6 @@
 //! Mutexes, read-write locks, spin locks.
 use crate::callers::is_foreign;
 use crate::control;
-use crate::control::VectorUse;
 use crate::ghost::Turn;
 use crate::ghost::observed_at;
 use crate::interpose::Holding;
@@ -30,6 +29,14 @@ macro_rules! locks {
         /// As for libc's function of that name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(lock: *mut $type $(, $extra: $extra_type)*) -> c_int {
+            if let Some(local) = quick(NOBODY) {
+                // SAFETY: the program's own call, with its arguments.
+                let result = unsafe { real::$name(lock $(, $extra)*) };
+                if result != 0 || !local.access.touch_quickly(Op::$op, lock as u64) {
+                    end_slowly(local, Op::$op, lock as u64, result);
+                }
+                return result;
+            }
             // SAFETY: the program's own lock; in replay, an attempt that succeeded may wait a moment.
             let again = unsafe { || take_again(|| real::$again(lock), || real::$trying(lock)) };
             // SAFETY: the program's own call, with its arguments.
@@ -63,16 +70,44 @@ pub(super) unsafe fn take_mutex_again(mutex: *mut pthread_mutex_t) -> c_int {
 /// # Safety
 /// As for libc's pthread_mutex_lock.
 pub unsafe extern "C-unwind" fn lock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
+    let Some(local) = quick(caller) else {
+        // SAFETY: the caller promises what libc's pthread_mutex_lock demands.
+        return unsafe { lock_slowly(mutex, caller) };
+    };
+    // SAFETY: the program's own call, with its argument.
+    let result = unsafe { real::pthread_mutex_lock(mutex) };
+    if result != 0 {
+        return not_acquired(local, Op::MutexLock, mutex as u64, result);
+    }
+    local.access.touch_held_quickly(Op::MutexLock, mutex as u64);
+    0
+}
+
+/// A caller who is no library's.
+const NOBODY: u64 = 0;
+
+/// An operation on a lock that others may use meanwhile has had this result.
+#[cold]
+#[inline(never)]
+fn end_slowly(local: &Local, op: Op, object: u64, result: c_int) {
+    local.end_acquiring(op, object, Holding::Shared, result);
+}
+
+#[cold]
+#[inline(never)]
+fn not_acquired(local: &Local, op: Op, object: u64, result: c_int) -> c_int {
+    local.end_acquiring(op, object, Holding::Alone, result);
+    result
+}
+
+/// Out of line, so that what is short needs no more registers than it uses.
+///
+/// # Safety
+/// As for libc's pthread_mutex_lock.
+#[inline(never)]
+unsafe fn lock_slowly(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
     // SAFETY: the program's own call, with its argument.
     let real = || unsafe { real::pthread_mutex_lock(mutex) };
-    if let Some(local) = quick(caller) {
-        let result = real();
-        match result {
-            0 => local.access.touch_held_quickly(Op::MutexLock, mutex as u64),
-            _ => out_of_line(|| local.end_acquiring(Op::MutexLock, mutex as u64, Holding::Alone, result)),
-        }
-        return result;
-    }
     if is_unobserved(caller) {
         // SAFETY: the program says that it is a mutex.
         return match unsafe { is_usual(mutex) } {
@@ -95,11 +130,10 @@ fn at_own_step(op: Op, object: u64) -> Option<&'static Local> {
     Local::current().filter(|local| local.has_own_step(op, object))
 }
 
-/// The calling thread, if its operations on mutexes may be recorded the quick way: scope `sync`, nothing is due before its next event, and nothing disturbs it.
+/// The calling thread, if its operations on locks may be recorded the quick way: scope `sync`, nothing is due before its next event, and nothing disturbs it.
 #[inline(always)]
-fn quick(caller: u64) -> Option<&'static Local> {
-    let is_plain = control::has_quick_atomics() && !control::counts() && control::vector_use() == VectorUse::None;
-    if !is_plain || is_foreign(caller) {
+pub fn quick(caller: u64) -> Option<&'static Local> {
+    if !control::has_quick_locks() || is_foreign(caller) {
         return None;
     }
     // The recorder's own reference to the slot: it needs that line of the cache anyway.
@@ -134,15 +168,24 @@ pub unsafe extern "C-unwind" fn try_lock_mutex(mutex: *mut pthread_mutex_t, call
 /// # Safety
 /// As for libc's pthread_mutex_unlock.
 pub unsafe extern "C-unwind" fn unlock_mutex(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
-    // SAFETY: the program's own call, with its argument.
-    let real = || unsafe { real::pthread_mutex_unlock(mutex) };
     if let Some(local) = quick(caller)
         // SAFETY: the program says that it is a mutex.
         && unsafe { owner_and_kind(mutex) }.0 == local.slot.os_thread.load(Relaxed)
     {
         local.access.touch_held_quickly(Op::MutexUnlock, mutex as u64);
-        return real();
+        // SAFETY: the program's own call, with its argument.
+        return unsafe { real::pthread_mutex_unlock(mutex) };
     }
+    // SAFETY: the caller promises what libc's pthread_mutex_unlock demands.
+    unsafe { unlock_slowly(mutex, caller) }
+}
+
+/// # Safety
+/// As for libc's pthread_mutex_unlock.
+#[inline(never)]
+unsafe fn unlock_slowly(mutex: *mut pthread_mutex_t, caller: u64) -> c_int {
+    // SAFETY: the program's own call, with its argument.
+    let real = || unsafe { real::pthread_mutex_unlock(mutex) };
     if is_unobserved(caller) {
         // SAFETY: the program says that it is a mutex.
         return match unsafe { is_usual(mutex) } {
@@ -338,7 +381,13 @@ macro_rules! unlocks {
         /// As for libc's function of that name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(lock: *mut $type) -> c_int {
-            // SAFETY: the program's own call, with its argument.
+            if let Some(local) = quick(NOBODY)
+                && local.access.touch_quickly(Op::$op, lock as u64)
+            {
+                // SAFETY: the program's own call, with its argument.
+                return unsafe { real::$name(lock) };
+            }
+            // SAFETY: as above.
             unsafe { release(Op::$op, lock as u64, || real::$name(lock)) }
         }
     )*};
