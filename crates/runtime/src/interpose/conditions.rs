@@ -1,6 +1,7 @@
 //! Condition variables: a wait is two events, one that gives the mutex up and one that has it again (Light, §4.3).
 use crate::callers::is_foreign;
 use crate::calls::cancellation;
+use crate::control;
 use crate::ghost::Turn;
 use crate::ghost::observed;
 use crate::handles::object_of;
@@ -13,6 +14,7 @@ use crate::local;
 use crate::local::Local;
 use crate::policy;
 use crate::real;
+use crate::replay::Doing;
 use crate::turns;
 use crate::vectors::wakes;
 use core::ffi::c_int;
@@ -20,8 +22,10 @@ use core::ffi::c_void;
 use libc::pthread_cond_t;
 use libc::pthread_mutex_t;
 use libc::timespec;
+use run_model::Kind;
 use run_model::Op;
 use run_model::Point;
+use runtime_abi::divergence;
 
 /// A frame of libc's list of cleanup routines (its old, still exported, binary interface).
 #[repr(C)]
@@ -223,7 +227,11 @@ unsafe fn replay_wait(
     let lock = || unsafe { take_mutex_again(mutex) };
     if local.dies_after(local.event()) {
         lock();
-        return real();
+        return match control::is_steered() {
+            // SAFETY: the program waits there, with its mutex.
+            true => unsafe { die_waiting(local, condition, mutex) },
+            false => real(),
+        };
     }
     local.at_safe_point();
     // Cancelled waits hold the mutex again while they unwind.
@@ -232,6 +240,23 @@ unsafe fn replay_wait(
     lock();
     local.complete();
     result as c_int
+}
+
+/// The recorded thread died of its wait: of memory that was none any more. It is touched again, by a wait that is over at once. If the thread survives that, it would
+/// have waited for ever, as nobody else runs.
+///
+/// # Safety
+/// As for libc's pthread_cond_wait.
+unsafe fn die_waiting(local: &Local, condition: u64, mutex: *mut pthread_mutex_t) -> ! {
+    const LONG_AGO: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the caller promises it.
+    unsafe { real::pthread_cond_timedwait(condition as *mut pthread_cond_t, mutex, &LONG_AGO) };
+    let doing = Doing {
+        kind: Kind::Sync,
+        op: Op::CondWake,
+        object: condition,
+    };
+    local.diverge(divergence::SURVIVED, doing, 0, 0, 0)
 }
 
 /// # Safety
