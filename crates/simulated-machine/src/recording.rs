@@ -77,8 +77,8 @@ pub struct Tuning {
     pub migrations: u32,
     /// How often to look for fence points, at most; 0: there are none.
     pub looks: u32,
-    /// Are mutexes recorded the quick way?
-    pub quick_mutexes: bool,
+    /// Are locks recorded the quick way?
+    pub quick_locks: bool,
     /// Are atomics alone observed, as at scope `sync`? Whoever holds a cell does its operation in plain steps, as Rust programs do.
     pub atomics_alone: bool,
     /// Then: are they recorded the quick way?
@@ -96,7 +96,7 @@ impl Tuning {
         takes_along: false,
         migrations: 0,
         looks: 0,
-        quick_mutexes: false,
+        quick_locks: false,
         atomics_alone: false,
         quick_atomics: false,
         passes_before_share: 0,
@@ -225,7 +225,7 @@ pub fn case(
         .map(|index| Body {
             thread: Thread::new(Surroundings, index as u32, logs[index].clone()),
             progress: Progress::new(index, program.values),
-            quick_mutexes: tuning.quick_mutexes,
+            quick_locks: tuning.quick_locks,
             atomics_alone: tuning.atomics_alone,
             quick_atomics: tuning.quick_atomics,
             reads: reads.clone(),
@@ -285,7 +285,7 @@ static CREATORS: [Word32; THREADS_MAX] = [const { Word32::new(0) }; THREADS_MAX]
 struct Body {
     thread: Thread<Surroundings>,
     progress: Progress,
-    quick_mutexes: bool,
+    quick_locks: bool,
     atomics_alone: bool,
     quick_atomics: bool,
     reads: Arc<Mutex<Vec<Vec<Option<u128>>>>>,
@@ -442,14 +442,16 @@ impl Body {
         read
     }
 
-    fn touch_held(&self, op: Op, mutex: u64) {
-        match self.quick_mutexes {
-            true => {
-                self.thread.touch_held_quickly(op, object_of(mutex));
-                self.tell();
-            }
-            false => self.thread.touch_held(op, object_of(mutex), 0),
+    /// Mutexes of odd numbers stand for what others may use meanwhile, too, such as read-write locks.
+    fn touch(&self, op: Op, mutex: u64) {
+        let (thread, object) = (&self.thread, object_of(mutex));
+        match (mutex.is_multiple_of(2), self.quick_locks) {
+            (true, true) => thread.touch_held_quickly(op, object),
+            (true, false) => thread.touch_held(op, object, 0),
+            (false, true) if thread.touch_quickly(op, object) => {}
+            (false, _) => return thread.touch(op, object, 0),
         }
+        self.tell();
     }
 
     fn synchronise(&self, instruction: Instruction) {
@@ -461,11 +463,11 @@ impl Body {
                 if !thread.passing_fence(acquire) {
                     thread.blocking(|| wait_until(acquire));
                 }
-                self.touch_held(Op::MutexLock, mutex);
+                self.touch(Op::MutexLock, mutex);
             }
             Instruction::Unlock { mutex } => {
                 thread.before_release();
-                self.touch_held(Op::MutexUnlock, mutex);
+                self.touch(Op::MutexUnlock, mutex);
                 let word = &MUTEX_WORDS[mutex as usize];
                 // Release, as a locked instruction: as libc does it.
                 thread.passing_fence(|| match thread.world.makes(Mistake::FencePointWithoutFence) {

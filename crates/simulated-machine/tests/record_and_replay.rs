@@ -29,7 +29,7 @@ fn tuning(seed: u64) -> Tuning {
         takes_along: (seed / 21).is_multiple_of(2),
         migrations: [0, 1, 3][(seed / 42 % 3) as usize],
         looks: [0, 1, 4][(seed / 126 % 3) as usize],
-        quick_mutexes: false,
+        quick_locks: false,
         atomics_alone: false,
         quick_atomics: false,
         passes_before_share: 0,
