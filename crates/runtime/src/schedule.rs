@@ -5,6 +5,7 @@ use crate::failure;
 use crate::policy;
 use crate::standstill;
 use crate::sys;
+use crate::this_machine::ThisMachine;
 use crate::trace_file;
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Acquire;
@@ -20,6 +21,7 @@ use runtime_abi::schedule_file::ScheduleHeader;
 use runtime_abi::schedule_file::ThreadGates;
 use runtime_abi::schedule_file::WaitEntry;
 use runtime_abi::thread_state;
+use turn_scheduler::gates;
 
 const SCHEDULE: u64 = memory_map::SCHEDULE.start;
 
@@ -227,7 +229,7 @@ impl Cursor {
         }
         let next = self.gates.get().first().map_or(u64::MAX, |gate| gate.event);
         let end = self.events.get().min(self.survival.get());
-        slot.gate.store(next.min(end).min(self.failure.get()), Relaxed);
+        gates::arm::<ThisMachine>(slot, next.min(end).min(self.failure.get()));
     }
 
     /// The record that the recording has for `event`, if any.

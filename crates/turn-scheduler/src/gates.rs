@@ -20,8 +20,10 @@
 //! - *The count comes between look and sleep* (a after 3): then b comes after 2, sees the wish, and d wakes.
 //! - *The count waits in the store buffer*: a is a plain store, and b may load before it is visible to 3. Then the sleeper sleeps, and nobody
 //!   wakes it. A locked instruction at each event would cost all that never wait. Instead nobody sleeps for longer than [`LOOK_AFTER_NS`], then twice
-//!   as long, before it looks for itself. The same holds for compiled code, which does not look at `wake_at` at all: it comes to the runtime when it has come to
-//!   `gate`, which a sleeper lowers, and which the thread itself may be about to raise.
+//!   as long, before it looks for itself.
+//! - *Compiled code* does not look at `wake_at` at all: it comes to the runtime when it has come to `gate`, which a sleeper lowers, and which the thread itself raises
+//!   at each of its own gates ([`arm`]). It looks for wishes behind that: one that is written before is seen, and one that is written after lowers the gate once more. What is left is
+//!   again the time that the raised gate waits in the store buffer.
 //! - *A wait that cannot end is reported where it can*: [`Gates::is_stuck`].
 //!
 //! That is one of two relays of the turn (PEREGRINE, section 3.2), *semaphore*. With the other one, *flag*, who waits looks at the count and never sleeps: nobody has to be
@@ -103,6 +105,17 @@ pub fn complete_many<M: Machine>(machine: M, slot: &impl Slot<M>, events: u64) {
     slot.count().store(count, Release);
     if !is_planted(Fault::WakesBeforeCount) {
         wake_sleepers(machine, slot);
+    }
+}
+
+/// Compiled code of the thread of `slot`, which calls this, runs up to `gate` by itself, or to where somebody wants to be woken.
+#[inline]
+pub fn arm<M: Machine>(slot: &impl Slot<M>, gate: u64) {
+    // Relaxed, both: what a sleeper does in between is found by itself before long.
+    slot.gate().store(gate, Relaxed);
+    let wanted = slot.wake_at().load(Relaxed);
+    if wanted != 0 && wanted < gate && !is_planted(Fault::RaisesGateOverWish) {
+        slot.gate().fetch_min(wanted, Relaxed);
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     ReadsWakeupsLate,
     /// Gates: a sleeper does not look at the count again after its wish.
     SleepsWithoutLook,
+    /// Gates: who comes to a gate of its own lets compiled code run up to the next one, whatever is wished for.
+    RaisesGateOverWish,
     /// Gates: a wait that seems to lead nowhere is believed at once.
     LooksOnce,
 }

@@ -3,6 +3,7 @@ use crate::gates::Gates;
 use crate::gates::Slot;
 use crate::gates::Slots;
 use crate::gates::Waited;
+use crate::gates::arm;
 use crate::gates::complete_many;
 use crate::gates::wake_sleepers;
 use crate::planted;
@@ -186,10 +187,13 @@ enum Do {
     Compiled,
     /// Comes to the runtime from there.
     Enter,
+    /// Comes to the runtime at a gate of its own, and goes on to the next one, at this count.
+    Arm(u64),
     /// Waits until that thread has completed so many.
     Await(u32, u64),
 }
 
+use Do::Arm;
 use Do::Await;
 use Do::Compiled;
 use Do::Complete;
@@ -207,6 +211,10 @@ fn perform<M: Machine>(machine: M, slots: &[TestSlot<M>], me: u32, what: Do, rel
             }
         }
         Enter => wake_sleepers(machine, own),
+        Arm(gate) => {
+            wake_sleepers(machine, own);
+            arm(own, gate);
+        }
         Await(thread, count) => {
             let gates = Gates { machine, slots };
             // It sleeps at once: looking first changes nothing.
@@ -304,6 +312,8 @@ const RALLY: &[&[Do]] = &[
 ];
 /// Compiled code.
 const COMPILED: &[&[Do]] = &[&[Compiled, Compiled, Enter], &[Await(0, 2)]];
+/// Compiled code that passes a gate of its own before it comes to where it is awaited, and another one long after.
+const GATED: &[&[Do]] = &[&[Compiled, Arm(9), Compiled], &[Await(0, 2)]];
 /// One waits for two others in turn, while the first of them waits for it.
 const CHAIN: &[&[Do]] = &[
     &[Complete(1), Await(1, 1)],
@@ -313,7 +323,7 @@ const CHAIN: &[&[Do]] = &[
 
 #[test]
 fn without_store_buffers_no_wake_up_is_missed() {
-    for threads in [PAIR, TWO_SLEEPERS, RALLY] {
+    for threads in [PAIR, TWO_SLEEPERS, RALLY, GATED] {
         let report = explore_gates(QUIET, None, threads, Demand::NobodyIsMissed);
         report.assert_clean();
         std::println!("{} executions", report.executions);
@@ -322,7 +332,7 @@ fn without_store_buffers_no_wake_up_is_missed() {
 
 #[test]
 fn with_store_buffers_all_waits_end() {
-    for threads in [PAIR, RALLY, COMPILED] {
+    for threads in [PAIR, RALLY, COMPILED, GATED] {
         let report = explore_gates(Simulated, None, threads, Demand::AllGoOn);
         report.assert_clean();
         std::println!("{} executions", report.executions);
@@ -370,6 +380,11 @@ fn a_wish_that_is_wiped_out_is_found() {
 #[test]
 fn sleeping_without_another_look_is_found() {
     finds(Fault::SleepsWithoutLook, PAIR, "a wake-up is missed");
+}
+
+#[test]
+fn a_gate_that_is_raised_over_a_wish_is_found() {
+    finds(Fault::RaisesGateOverWish, GATED, "a wake-up is missed");
 }
 
 #[test]
