@@ -35,15 +35,39 @@ const GUESTS: [&str; 7] = [
     "raced/other_lock",
 ];
 
-/// Those of which the order is found soon, if the attempts tell where they went another way.
-const FOUND_SOON: [(&str, &str); 2] = [
-    ("raced/left_out_output", "bugs/stack"),
-    ("raced/locks_are_tried_for", "raced/other_lock"),
+/// A bug of which the order is found soon, if its attempts tell where they went another way, and wait for nothing.
+#[derive(Clone, Copy)]
+struct Soon {
+    name: &'static str,
+    guest: &'static str,
+    /// Before the first attempt, and for each.
+    before_ms: u64,
+    attempt_ms: u64,
+}
+
+const FOUND_SOON: [Soon; 3] = [
+    Soon {
+        name: "raced/left_out_output",
+        guest: "bugs/stack",
+        before_ms: 2500,
+        attempt_ms: 100,
+    },
+    // An attempt that waits in vain is given up after 3 seconds.
+    Soon {
+        name: "raced/locks_are_tried_for",
+        guest: "raced/other_lock",
+        before_ms: 2500,
+        attempt_ms: 100,
+    },
+    // So may be the replay by gates alone, which comes first; an attempt after 1 or 2 seconds.
+    Soon {
+        name: "raced/waits_that_were_died_of",
+        guest: "bugs/queue_deleted_wait",
+        before_ms: 6000,
+        attempt_ms: 200,
+    },
 ];
 const SOON: u64 = 60;
-/// An attempt of `other_lock` that waits in vain is given up after 3 seconds.
-const SOON_MS: u64 = 2500;
-const ATTEMPT_MS: u64 = 100;
 
 pub fn trials() -> Result<Vec<Trial>, String> {
     let read = |name: &str| Guest::read(&tool::guests().join(format!("{name}.c")));
@@ -53,9 +77,9 @@ pub fn trials() -> Result<Vec<Trial>, String> {
             comes_back(sandbox, &guest)
         }))
     };
-    let soon = |(name, guest)| {
-        let guest = read(guest)?;
-        Ok(trial(name, move |sandbox| is_found_soon(sandbox, &guest)))
+    let soon = |soon: Soon| {
+        let guest = read(soon.guest)?;
+        Ok(trial(soon.name, move |sandbox| is_found_soon(sandbox, &guest, soon)))
     };
     let mut trials: Vec<Trial> = GUESTS.into_iter().map(one).collect::<Result<_, String>>()?;
     let soon: Vec<Trial> = FOUND_SOON.into_iter().map(soon).collect::<Result<_, String>>()?;
@@ -96,7 +120,7 @@ fn comes_back(sandbox: &Sandbox, guest: &Guest) -> Checked {
 
 /// In each recording for which gates are not enough, the order is found in few attempts: one that goes another way says so where it does, and what threads would have
 /// done then is known; and none of them waits until its patience is over.
-fn is_found_soon(sandbox: &Sandbox, guest: &Guest) -> Checked {
+fn is_found_soon(sandbox: &Sandbox, guest: &Guest, soon: Soon) -> Checked {
     let program = guest.build(sandbox, &[])?;
     let mut searches = 0;
     for attempt in 1..=RECORDINGS {
@@ -107,7 +131,8 @@ fn is_found_soon(sandbox: &Sandbox, guest: &Guest) -> Checked {
         searches += 1;
         let (attempts, elapsed_ms) = (answer["attempts"].as_u64(), answer["elapsed_ms"].as_u64());
         let attempts = attempts.unwrap_or(u64::MAX);
-        let is_soon = attempts <= SOON && elapsed_ms.is_some_and(|ms| ms <= SOON_MS + ATTEMPT_MS * attempts);
+        let is_soon =
+            attempts <= SOON && elapsed_ms.is_some_and(|ms| ms <= soon.before_ms + soon.attempt_ms * attempts);
         require(answer["found"] == true && is_soon, || {
             ended.told(&format!("expected an order in {SOON} attempts, without long waits"))
         })?;
