@@ -387,7 +387,7 @@ macro_rules! unlocks {
                 // SAFETY: the program's own call, with its argument.
                 return unsafe { real::$name(lock) };
             }
-            // SAFETY: as above.
+            // SAFETY: the program's own call, with its argument.
             unsafe { release(Op::$op, lock as u64, || real::$name(lock)) }
         }
     )*};
