@@ -7,6 +7,7 @@
 //! In replay a fork is a fork again, and the child follows its own schedule; programs that were executed are started by the
 //! tool. Processes do not wait for each other, as what one has from another comes from the log, except to write to the
 //! recorded standard output and error, where they take *turns*.
+use crate::access;
 use crate::brought_back;
 use crate::calls;
 use crate::clones;
@@ -420,6 +421,7 @@ impl Local {
         self.slot.os_thread.store(sys::thread_id(), Relaxed);
         // All that was shared before is before whatever this process does.
         self.slot.seen.store(epoch, Relaxed);
+        access::free_epochs();
         self.begin_files();
         self.access.log.create();
         run_directory::copy_in(&objects, b"objects");

@@ -22,6 +22,7 @@ pub use atomics::__refrain_atomic_cas4;
 pub use atomics::__refrain_atomic_store4;
 pub use strings::copy_text;
 pub use world::cell_word;
+pub use world::free_epochs;
 
 /// Functions that compiled code calls in the place of libc's: each one's contract is that of the function of libc whose name follows `__refrain_`.
 macro_rules! observed_functions {

@@ -38,6 +38,11 @@ use turn_scheduler::gates;
 
 static EPOCH_LOCK: AtomicU32 = AtomicU32::new(0);
 
+/// The calling thread is the only one of a process that was just forked: who was about to create an epoch is not there.
+pub fn free_epochs() {
+    EPOCH_LOCK.store(0, Relaxed);
+}
+
 /// Apart from the threads' slots, which they write to all the time.
 static ENDS: [[AtomicU64; generations::KEPT as usize]; THREADS_MAX] =
     [const { [const { AtomicU64::new(0) }; generations::KEPT as usize] }; THREADS_MAX];
