@@ -125,8 +125,7 @@ impl<W: World> Thread<W> {
                 Some(owned) => self.move_from_owner(address, owned, intent),
                 None if seen & !1 == SPLIT => return Right::Cells,
                 None if seen & MOVING != 0 => {
-                    // Whoever moves it may wait for us.
-                    self.resting(|| backoff.wait(self.world));
+                    self.wait_for_mover(address, seen, &mut backoff);
                     None
                 }
                 None if seen == 0 => {
@@ -149,6 +148,18 @@ impl<W: World> Thread<W> {
                 return Right::Window;
             }
             self.close_window();
+        }
+    }
+
+    /// The chunk of `address` is being moved, as its word says.
+    #[cold]
+    fn wait_for_mover(&self, address: u64, seen: u64, backoff: &mut Backoff) {
+        if self.world.was_left_behind((seen & !MOVING) as u32) {
+            // Nobody has it, and what was done with it before the fork comes before all that this process does.
+            _ = self.word(address).compare_exchange(seen, 0, Acquire, Relaxed);
+        } else {
+            // Whoever moves it may wait for us.
+            self.resting(|| backoff.wait(self.world));
         }
     }
 
@@ -260,7 +271,11 @@ impl<W: World> Thread<W> {
                     .compare_exchange(SPLIT, SPLIT_FOR_GOOD, Acquire, Relaxed);
                 continue;
             }
-            if seen & MOVING != 0 || !self.begin_move(address, seen) {
+            if seen & MOVING != 0 {
+                self.wait_for_mover(address, seen, &mut backoff);
+                continue;
+            }
+            if !self.begin_move(address, seen) {
                 self.resting(|| backoff.wait(self.world));
                 continue;
             }

@@ -67,6 +67,8 @@ pub trait World: Machine + 'static {
     fn shares_cells(self) -> bool;
     /// Must a lock bit that is held be the remains of a thread that a fork left behind?
     fn is_alone(self) -> bool;
+    /// Is this thread one of the process that this one was forked from?
+    fn was_left_behind(self, thread: u32) -> bool;
     /// Where in the source the thread of this slot is.
     fn site(self, slot: &Self::Slot) -> SiteId;
     /// The thread has completed events: somebody may sleep until then.

@@ -294,6 +294,10 @@ impl World for Surroundings {
         false
     }
 
+    fn was_left_behind(self, _thread: u32) -> bool {
+        false
+    }
+
     /// A site for each thread and event, so that none is taken for another.
     fn site(self, slot: &SimulatedSlot) -> SiteId {
         let thread = SLOTS.iter().position(|other| std::ptr::eq(other, slot)).unwrap_or(0);

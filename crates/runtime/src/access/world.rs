@@ -34,6 +34,7 @@ use runtime_abi::GHOST_XOR;
 use runtime_abi::THREADS_MAX;
 use runtime_abi::ThreadSlot;
 use runtime_abi::memory_map::HIDING_PAGES;
+use runtime_abi::thread_state;
 use turn_scheduler::gates;
 
 static EPOCH_LOCK: AtomicU32 = AtomicU32::new(0);
@@ -213,6 +214,11 @@ impl World for ThisMachine {
     #[inline]
     fn is_alone(self) -> bool {
         control::is_alone()
+    }
+
+    #[cold]
+    fn was_left_behind(self, thread: u32) -> bool {
+        control::slot(thread).state.load(Relaxed) == thread_state::EXITED
     }
 
     #[inline]
