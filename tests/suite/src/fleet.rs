@@ -395,7 +395,8 @@ fn what_nobody_shares_is_left_out(sandbox: &Sandbox) -> Checked {
     let server = Server::start(sandbox)?;
     let source = sandbox.write(
         "alone.c",
-        "#include <pthread.h>\nstatic volatile int together, mine, limit;\n\
+        // What others might name is observed, though it is written only before there are threads.
+        "#include <pthread.h>\nvolatile int mine, limit;\nstatic volatile int together;\n\
          static volatile struct { long used; } own[2];\n\
          static void *body(void *n) { if (together < limit) together++; own[(long)n].used++; return n; }\n\
          int main(void) { pthread_t t[2]; limit = 9; for (int i = 0; i < 5; i++) mine++;\n\
