@@ -59,16 +59,7 @@ impl<W: World> Thread<W> {
     pub fn touch_held_quickly(&self, op: Op, object: u64) {
         let word = self.world.ghost_word(object);
         // Relaxed: the mutex itself orders its holders.
-        let seen = word.load(Relaxed);
-        if let Some(user) = cell::previous(seen, self.index)
-            && !self.knows(user)
-        {
-            self.record_use(op, object, user);
-        }
-        let point = self.point_after();
-        cell::unlock_after::<W>(word, point, true);
-        // Release: as in `complete_many`.
-        self.slot.count().store(point.count, Release);
+        self.use_quickly(op, object, word, word.load(Relaxed));
     }
 
     /// The same for an object that others may use meanwhile. False: somebody else is at its word, and nothing has happened.
@@ -78,6 +69,13 @@ impl<W: World> Thread<W> {
         let Some(seen) = cell::try_lock::<W>(word) else {
             return false;
         };
+        self.use_quickly(op, object, word, seen);
+        true
+    }
+
+    /// The use of an object whose word was `seen`, and is this thread's to write.
+    #[inline(always)]
+    fn use_quickly(&self, op: Op, object: u64, word: &W::U64, seen: u64) {
         if let Some(user) = cell::previous(seen, self.index)
             && !self.knows(user)
         {
@@ -87,7 +85,6 @@ impl<W: World> Thread<W> {
         cell::unlock_after::<W>(word, point, true);
         // Release: as in `complete_many`.
         self.slot.count().store(point.count, Release);
-        true
     }
 
     #[cold]
