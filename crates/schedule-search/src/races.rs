@@ -240,25 +240,9 @@ pub(crate) fn contended(accesses: &[Access], most: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Label;
-    use crate::Spot;
 
     fn access(thread: u32, address: u64, is_write: bool) -> Access {
-        Access {
-            id: AccessId {
-                block: Spot {
-                    thread: ThreadIndex(thread),
-                    ..Spot::default()
-                },
-                address,
-                nth: 0,
-            },
-            label: Label::NONE,
-            is_write,
-            passed: 0,
-            next: 0,
-            is_beyond: false,
-        }
+        crate::scatter::tests::access(thread, address, 0, is_write)
     }
 
     /// All pairs that conflict, the later ones first.

@@ -166,14 +166,14 @@ impl Numbers {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::AccessId;
     use crate::Label;
     use crate::Spot;
     use run_model::ThreadIndex;
 
-    fn access(thread: u32, address: u64, nth: u64, is_write: bool) -> Access {
+    pub fn access(thread: u32, address: u64, nth: u64, is_write: bool) -> Access {
         Access {
             id: AccessId {
                 block: Spot {
